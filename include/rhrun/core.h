@@ -17,7 +17,7 @@
 
 enum {
     STOP_GRACE_MS = 3000,    /* a worker failed: TERM, this pause, KILL; all workers are stopped within 5 s */
-    CANCEL_GRACE_MS = 10000, /* the same, where the user asked for the stop */
+    CANCEL_GRACE_MS = 10000, /* the same, if the user asked for the stop */
     STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
     RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
     BOOT_MS = 20000,         /* sshd of a rented machine may refuse connections for this long after it has answered */
@@ -30,7 +30,7 @@ enum {
     JOIN_MS = 5000,
     LANE_SAID_MAX = 256 << 20, /* bytes of one node's messages that are kept in memory at a time */
     LANE_RECORDS_MAX = 100000,
-    LANE_CLAIMED_MAX = 10100, /* live attempts of a node: one for each step that there can be */
+    LANE_CLAIMED_MAX = 10100, /* live attempts of a node: one for each of 10,000 set-up steps, and some more */
     LANE_FAULTS_MAX = 100,
     ACK_BYTES = 1 << 20, /* output is made durable and acknowledged in such portions */
 };
@@ -44,17 +44,17 @@ struct run_log {
     char attempt[WIRE_ID_LEN + 1];
     char *path;
     int fd;         /* -1 until the first byte */
-    uint64_t base;  /* offset of the file's first byte; not 0 where the node had freed bytes that this file never got */
+    uint64_t base;  /* offset of the file's first byte; not 0 if the node had freed bytes that this file never got */
     uint64_t size;  /* offset up to which the file goes */
     uint64_t acked; /* durable, or being synced, up to here */
-    uint64_t durable; /* acknowledged up to here: the node may have freed what is below */
+    uint64_t durable; /* acknowledged up to here: the node may have freed the bytes before */
     uint32_t gaps;
     bool syncing, failed; /* failed: a write failed, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
-    bool quiet;          /* lines that are read again are shown to nobody */
+    bool quiet;          /* lines that are read again are not shown */
     bool past;           /* the rules do not see such lines either */
-    struct watch *ready; /* sees the same lines from the log's beginning, where a step waits for one; else NULL */
+    struct watch *ready; /* sees the same lines from the log's beginning if a step waits for one; else NULL */
 };
 
 /* Marks of one attempt of a task: the next attempt begins with all of them unset. */
@@ -70,12 +70,13 @@ struct run_task {
     struct attempt_marks marks;
     bool tallied;             /* sync: the step's tally has it */
     bool coming;              /* of an output: a fetch is under way, the final one or a periodic one */
-    const char *trusted_boot; /* sync: boot in which the node's index of its files can be believed; NULL = none */
+    const char *trusted_boot; /* sync: boot in which the node's index of its files can be trusted; NULL = none */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer or fetch */
     uint64_t removed;
     uint32_t undone;     /* how often the step was kept or done, and its result did not hold later: patches.c */
     uint32_t idle_tries; /* sync: how often in a row the transfer was cut off without having sent anything */
-    /* attempts that failed in this run; one more than the retries: no earlier controller failed the run for it */
+    /* attempts that failed in this run; retries + 1: an earlier controller saw the last failure, and died before it
+     * could fail the run */
     uint32_t tries;
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
@@ -91,7 +92,7 @@ enum check {
     CHECK_UNASKED, /* the node was not asked */
     CHECK_YES,     /* it is there as the step left it */
     CHECK_NO,      /* it is not there, or not as the step left it */
-    CHECK_DOUBT    /* it was there so, but a set-up step that did not end well may have changed it since */
+    CHECK_DOUBT    /* it was as the step left it; a set-up step that failed may have changed it since */
 };
 
 /* How far a node is on its way to the launch. */
@@ -149,7 +150,7 @@ struct lane {
     bool holds_points;       /* points that an earlier controller began there wait for its set-up: see points.c */
     struct joining *joining; /* how a node that was left out joins again; else NULL */
     int64_t clock_ns;        /* controller's monotonic clock minus the node's, at most: see failed_at */
-    struct alarm *away;      /* when this alarm goes off the node counts as lost; NULL where no rule decides that */
+    struct alarm *away;      /* when this alarm goes off the node counts as lost; NULL if no rule decides that */
     struct error error;
 };
 
@@ -159,16 +160,16 @@ enum due {
     DUE_STOP = 1 << 0,    /* the run has failed: everything that must not go on is stopped */
     DUE_ORDER = 1 << 1,   /* steps that an item on other nodes held back may go on now */
     DUE_BARRIER = 1 << 2, /* a node has reached the barrier, or is not awaited there any more */
-    DUE_PORT = 1 << 3,    /* the launch needs another port: preflight found that one taken */
+    DUE_PORT = 1 << 3,    /* the launch needs another port: preflight found its port taken */
     DUE_PROLOG = 1 << 4,  /* preflight found nothing that prevents the launch: prolog or generation may start */
     DUE_LAUNCH = 1 << 5,  /* a part of prolog, launch or epilog has durably ended, or is not awaited any more */
-    DUE_PARTED = 1 << 6,  /* the launch is over, or something that was on its way to it has ended */
+    DUE_PARTED = 1 << 6,  /* the launch is over, or a step that led to it has ended */
     DUE_RANK0 = 1 << 7,   /* a node has said whether it had rank 0, or an output of rank 0's node has been fetched */
     DUE_OUTPUTS = 1 << 8, /* an output has been fetched, or cannot be fetched */
     DUE_END = 1 << 9      /* something has ended, perhaps the last thing for which the end of the run waits */
 };
 
-/* Where the run is. */
+/* How far the run is. */
 enum stage {
     STAGE_SETUP,      /* nodes are being connected and set up, until all of them are at the barrier */
     STAGE_RESTARTING, /* a generation has failed: the pause before the next one */
@@ -197,7 +198,7 @@ struct cause {
     const char *words; /* what happened, if no record says it; else NULL */
 };
 
-/* Does the journal have the run? */
+/* Whether the journal has the run. */
 enum opening {
     OPENING_NOT,    /* the run only looks at the nodes, or has not begun */
     OPENING_PROBES, /* another run is unfinished, with another plan: nodes are asked about it first */
@@ -220,12 +221,12 @@ enum launch_state {
     LAUNCH_OVER       /* there will be no further generation, and no node joins this one */
 };
 
-/* A launch is what starts together, ends together and begins again together: prolog, a generation of workers, epilog,
- * and the fetches behind them. The struct has the state that belongs to the launch and not to the run. A run has a list
- * of launches, which today has one item. */
+/* A launch is a group of steps that start together, end together and begin again together: prolog, a generation of
+ * workers, epilog, and the fetches after them. The struct has the state that belongs to the launch and not to the run.
+ * A run has a list of launches, which today has one item. */
 struct launch {
     struct run *run;
-    size_t first_step, end_step; /* its steps in the plan, all behind set-up; end_step is the first beyond */
+    size_t first_step, end_step; /* its steps in the plan, all after set-up; end_step is the first beyond */
     enum launch_state state;     /* of the present generation */
     uint32_t generation;         /* the present one, counted from 1; 0 = none has begun */
     const char *adopted;         /* name, in the nodes' records, of a generation that was found there; else NULL */
@@ -234,17 +235,19 @@ struct launch {
     uint32_t master_port;        /* on the node that the plan calls master; 0 = not known */
     uint32_t next_port;          /* of the next generation, asked for while this one is being stopped; 0 = not known */
     uint32_t *role_ports;        /* by role, for roles with a world of their own; 0 = not known */
-    const char **role_addrs;     /* by role: its nodes' addresses, as RUN messages have them; heap; NULL = to be made */
+    /* by role: its nodes' addresses, as RUN messages have them; heap; NULL = not made yet */
+    const char **role_addrs;
     struct cause cause;          /* what failed first in the present generation, or in the prolog before it */
     struct rules *rules;         /* what failure rules have counted, and their verdict: rules.h; NULL = none */
-    struct preflight_state *preflight; /* what was looked at before the launch: preflight.c; NULL = nothing yet */
+    struct preflight_state *preflight; /* what was checked before the launch: preflight.c; NULL = nothing yet */
     struct rank0 *rank0;               /* see rank0.c; NULL = no node was asked yet */
-    struct output_watch *watches;      /* outputs that come home while it runs: outputs.c; NULL = it has not run yet */
+    /* outputs that are fetched while it runs: outputs.c; NULL = it has not run yet */
+    struct output_watch *watches;
     size_t watch_count;
     struct error outputs_error; /* the first error that prevented a fetch of outputs */
     uint32_t awaited;           /* the node for which the barrier waited when it was last checked */
     struct alarm *pause;        /* before a restart */
-    struct alarm *late; /* MIN:MAX nodes: until when a node that was lost before the launch is awaited: elastic.c */
+    struct alarm *late; /* MIN:MAX nodes: ends the wait for a node that was lost before the launch: elastic.c */
 };
 
 struct run {
@@ -257,7 +260,7 @@ struct run {
     struct run_task *tasks; /* [step * node_count + node] */
     uint32_t *done;         /* per step: number of nodes on which it is done or kept */
     bool *noted;            /* per step: the user was told of a reason that holds for all nodes */
-    bool *voids;            /* per step: this run's flags want it done again, whatever is recorded */
+    bool *voids;            /* per step: this run's flags ask for it to be done again, whatever is recorded */
     char id[17];
     const char *work; /* the name of the working directory on the nodes */
     enum stage stage;
@@ -270,15 +273,15 @@ struct run {
     uint32_t unheard;        /* number of nodes that were not listed and have not failed yet */
     uint32_t left_out_count; /* number of lanes that are left out */
     struct holder *holders;  /* per step: see order.c; NULL until a step may be held back */
-    bool fetch_only;         /* the run does nothing but fetch: see reopen.c */
+    bool fetch_only;         /* the run only fetches: see reopen.c */
     bool patched;            /* a set-up step has changed files of a tree, or may have: patches.c must check */
-    bool seeking;            /* which working directory is current is known only once all nodes have answered: work.c */
+    bool seeking;            /* the current working directory is known only once all nodes have answered: work.c */
     enum opening opening;
     enum ending ending;
     int interrupt_signal;
     enum run_status fail_status;
     struct points *points;   /* of a sweep: see points.c; NULL: there is none */
-    struct launch *launches; /* an array of launch_count, which is one; of a sweep it has no steps */
+    struct launch *launches; /* an array of launch_count, which is one; in a sweep it has no steps */
     size_t launch_count;
     struct alarm *stop_deadline;
     struct alarm *finisher;
@@ -288,7 +291,7 @@ struct run {
     uint32_t *machines; /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
-    struct awaited *awaited;     /* queue of what waits until an event is durable: durable.c */
+    struct awaited *awaited;     /* queue of actions that wait until an event is durable: durable.c */
     size_t awaited_first, awaited_end, awaited_cap;
     void (*finished)(void *arg);
     void *arg;
@@ -305,7 +308,7 @@ static inline const struct state_run *run_recorded(const struct run *r)
 {
     return state_run_find(r->state, r->id);
 }
-/* The launch that the step belongs to. NULL: the step is of set-up. */
+/* The launch that the step belongs to. NULL: it is a step of set-up. */
 static inline struct launch *launch_of(const struct run *r, const struct plan_step *step)
 {
     for (size_t i = 0; i < r->launch_count; i++)
@@ -313,7 +316,7 @@ static inline struct launch *launch_of(const struct run *r, const struct plan_st
             return &r->launches[i];
     return NULL;
 }
-/* Will there be no further generation of any launch? Then set-up is of no use any more. */
+/* Whether no launch will have a further generation. Then set-up is of no use any more. */
 static inline bool run_is_launched(const struct run *r)
 {
     for (size_t i = 0; i < r->launch_count; i++)
@@ -321,12 +324,12 @@ static inline bool run_is_launched(const struct run *r)
             return false;
     return true;
 }
-/* Are the lane's records those that the node has listed? They are forgotten with its next greeting. */
+/* Whether the lane has the records that the node listed over its latest connection. The next greeting drops them. */
 static inline bool lane_has_listed(const struct lane *lane)
 {
     return lane->listed_over == lane->connections;
 }
-/* Is the node connected, and has it listed its records? */
+/* Whether the node is connected and has listed its records. */
 static inline bool lane_is_ready(const struct lane *lane)
 {
     return lane->presence == PRESENCE_LISTED;
@@ -339,12 +342,12 @@ static inline bool run_is_stopping(const struct run *r)
 {
     return r->ending == ENDING_FAILED || run_is_cancelled(r);
 }
-/* Does the step go on while the run is being cancelled? */
+/* Whether the step goes on while the run is being cancelled. */
 static inline bool step_outlives_stop(const struct plan_step *step)
 {
     return step->kind->phase >= PHASE_EPILOG;
 }
-/* Is this node asked for the step's tree with each HELLO? */
+/* Whether each HELLO asks this node for the step's tree. */
 static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
@@ -367,7 +370,7 @@ enum input_kind {
     INPUT_VANISHED, /* the renting side says that the node's machine is gone; inputs of its connection may still come */
     INPUT_MACHINE,  /* the node has another machine, to which the core must connect */
     INPUT_RECORD,  /* the node has this record: from LIST, or of an attempt that it was asked to run and already knew */
-    INPUT_LISTED,  /* all records were told */
+    INPUT_LISTED,  /* all records have come */
     INPUT_CHECKED, /* exists: for each path and tree that the greeting asked for, whether it is there */
     INPUT_PATCHED, /* state: the files of a tree as a set-up step left them */
     INPUT_STARTED, /* the attempt runs */
@@ -377,8 +380,8 @@ enum input_kind {
     INPUT_FAULT,   /* something is wrong with the attempt, or with its record: text */
     INPUT_PORT,    /* this port was free: the answer to the EFFECT_ASK_PORT with this token */
     INPUT_FETCHED, /* a fetch of `step` (EFFECT_FETCH) has ended: how, error, number of files and bytes; periodic */
-    INPUT_RANK0,   /* EFFECT_ASK_RANK0 is answered: the file of rank 0 was last changed at_ns; 0: it is not there */
-    INPUT_LOOKED,  /* EFFECT_LOOK is answered: `step` would fetch `files` files; sum tells them from other files */
+    INPUT_RANK0,   /* EFFECT_ASK_RANK0 is answered: at_ns: when the file of rank 0 was last changed; 0: there is none */
+    INPUT_LOOKED,  /* EFFECT_LOOK is answered: `step` would fetch `files` files; sum: a digest of them */
     /* EFFECT_PREFLIGHT or EFFECT_PREFLIGHT_JOIN is answered: findings, which are reasons not to launch, or not to let
      * the node join. port_taken: the port where the workers should meet is taken, so the core must ask for another one;
      * there are then no findings */
@@ -446,7 +449,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 /* ---- open.c ---- */
 /* Opens the run in the journal, or resumes one. -1 and err: the run must not be opened; the journal is unchanged. */
 int run_open(struct run *r, struct error *err);
-void run_look_end(struct run *r); /* RUN_LOOK: the preflight for which it asked is over */
+void run_look_end(struct run *r); /* RUN_LOOK: its preflight is over */
 
 /* ---- points.c ---- */
 /* The values with which the point of this step was started: its restarts so far, its port, place (from 0) and nodes. */
@@ -484,7 +487,7 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
                      uint32_t generation);
 /* Asks the attempt on the node to end: `signal`, then KILL after grace_ms. An attempt not sent yet ends at once. */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-/* The attempt has ended, and this controller decides how, as there is no record. why: for the journal, or NULL. */
+/* The attempt has ended, and this controller decides how, because there is no record. why: for the journal, or NULL. */
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 
 /* ---- outputs.c ---- */
@@ -492,13 +495,13 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
 
 /* ---- ready.c: roles that are ready when their output says so ---- */
-/* Does a step wait for a line that this part of the launch prints on the node? */
+/* Whether a step waits for a line that this part of the launch prints on the node. */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- parts.c: the steps of a launch ---- */
-/* Has every node's part of the generation ended well? With MIN:MAX nodes: have enough parts ended well? */
+/* Whether every node's part of the generation has ended well; with MIN:MAX nodes: whether enough parts have. */
 bool launch_over(struct launch *l);
 
 /* ---- launch.c ---- */

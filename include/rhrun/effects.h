@@ -23,9 +23,10 @@ struct run;
 struct run_log;
 
 enum effect_kind {
-    EFFECT_CONNECT,    /* connects to the node as if it had never been here; it is COMING */
+    EFFECT_CONNECT,    /* connects to the node as if for the first time; it is COMING */
     EFFECT_GREET,      /* greets the node again for another working directory (work, trees), as if it were new */
-    EFFECT_GIVE_UP,    /* nobody waits for the node any more: it is GONE after its next loss, or soon if it is lost */
+    /* the run no longer waits for the node: it is GONE after its next loss, or soon if it is lost now */
+    EFFECT_GIVE_UP,
     EFFECT_REPLACE,    /* gives up the node's machine and rents another one: the connection is dropped, and not tried
                         * again. INPUT_MACHINE comes when the new machine is ready; INPUT_GONE if there is none */
     EFFECT_REFUSE,     /* the node sent something that no agent sends (error): it is GONE for good */
@@ -86,15 +87,15 @@ void run_append(struct run *r, struct event *e);
 /* ---- view.c ---- */
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 
-/* ---- room.c: what one node may take of this machine ---- */
+/* ---- room.c: how much of this machine one node may use ---- */
 /* `bytes` more of the node's messages are kept in memory. -1 and err: that is too much. */
 int room_say(struct lane *lane, uint64_t bytes, struct error *err);
 
 /* ---- transfer.c ---- */
 void transfer_stop(struct lane *lane); /* nothing more is sent: the transfer has ended, or its connection has */
-/* trust: the node's index of its files can be believed, in its present boot. */
+/* trust: whether the node's index of its files can be trusted in its present boot. */
 void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust);
-/* The step is kept or done on the node. When that is so on all its nodes, the user is told what was sent. */
+/* The step is kept or done on the node. When it is so on all its nodes, the user is told how much was sent. */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- overrides.c ---- */
@@ -109,14 +110,14 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- strangers.c ---- */
-/* Has this journal never heard of the attempt? False also where the journal cannot be read. */
+/* True: the attempt is not in this journal. False also if the journal cannot be read. */
 bool run_is_stranger(struct run *r, const char *attempt);
 
 /* ---- log.c ---- */
 /* The controller's copy of the attempt's output; lines that the copy already has are not given out again. */
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
 void log_close(struct run_log *log); /* takes NULL */
-void log_end(struct run_log *log);   /* the attempt has ended: a last line without an end is given out, too */
+void log_end(struct run_log *log);   /* the attempt has ended: gives out a last line that has no end, too */
 void log_again(struct run_log *log); /* gives all lines to the rules once more */
 
 /* ---- metrics.c ---- */

@@ -21,7 +21,7 @@ enum run_mode {
 /* A reason not to launch that preflight has found. */
 struct run_finding {
     const char *what;      /* a key of `preflight` ("ports", "clocks", "disk", "gpus", "versions"), or "machines" */
-    enum error_code code;  /* with which the run ends; ERROR_NONE: the finding is only noted */
+    enum error_code code;  /* the code with which the run ends; ERROR_NONE: the finding is only a note */
     const uint32_t *nodes; /* the nodes that cause the finding, ascending: without them there would be no finding */
     uint32_t node_count;
     const char *text, *cure; /* text names the nodes */
@@ -41,34 +41,37 @@ struct run_port {
     uint32_t node;
     const char *node_name;
     uint32_t port;       /* there */
-    const char *address; /* where it is reached from here, "127.0.0.1:6006"; NULL: nowhere, the launch does not run */
+    /* where it can be reached from here: "127.0.0.1:6006"; NULL: nowhere, for example because no launch runs */
+    const char *address;
     bool forwarded;      /* by rhrun; else the address is the node's own */
-    uint32_t taken;      /* the port here that was wished for, and is another's; 0: none is */
-    const char *trouble; /* why it cannot be reached, and how else; NULL: nothing speaks against it */
+    uint32_t taken;      /* the local port that was wanted, if it is not available; else 0 */
+    const char *trouble; /* why it cannot be forwarded, and a way to do it by hand; NULL: no fault is known */
 };
 
 struct run_observer {
     void (*event)(void *arg, const struct event *e); /* e is durable */
     void (*line)(void *arg, const struct run_line *line);
     void (*changed)(void *arg); /* something that the live view shows has changed */
-    /* All lines of the attempt's log file up to byte `to` were given out, but for lines that have no end yet. The
+    /* All lines of the attempt's log file up to byte `to` were given out, except lines that have no end yet. The
      * earliest of these begins in the record at `from`; from == to: there is none. */
     void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
-    void (*port)(void *arg, const struct run_port *port); /* something about it is new; may be NULL */
+    void (*port)(void *arg, const struct run_port *port); /* the port's state has changed; may be NULL */
     void *arg;
 };
 
-/* Machines that are rented. What is told or asked is answered in a later turn. */
+/* The side that rents machines. It answers in a later turn. */
 struct run_machines {
-    void (*lost)(void *arg, uint32_t node); /* its connection was lost: is its machine there? See run_machine_gone */
-    /* A rule gives the node's machine up, and another one is to be rented: run_machine_new, or run_machine_none. */
+    /* its connection was lost; answer: run_machine_gone, if its machine is gone */
+    void (*lost)(void *arg, uint32_t node);
+    /* A rule gives the node's machine up, and another one must be rented; answer: run_machine_new or
+     * run_machine_none. */
     void (*replace)(void *arg, uint32_t node);
     void *arg;
 };
 
 struct run_options {
     enum run_mode mode;
-    bool preflight; /* RUN_LOOK: preflight is done, too; see run_findings */
+    bool preflight; /* RUN_LOOK: with preflight; see run_findings */
     struct plan *plan;
     bool recorded;          /* the session has a journal; run_create sets this */
     const char *owner_name; /* user@host */
@@ -82,9 +85,9 @@ struct run_options {
     uint64_t join_ms;      /* MIN:MAX nodes: the first pause before a node that is left out is tried again; 0 = 5 s */
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
     const char *test_boot_id;      /* test hook */
-    struct tree_store *store;      /* has the files that steps bring to nodes; NULL where no step brings any */
+    struct tree_store *store;      /* has the files that steps bring to nodes; NULL if no step brings any */
     struct run_observer observer;
-    struct run_machines machines; /* functions NULL: none is rented */
+    struct run_machines machines; /* functions NULL: no machine is rented */
 };
 
 struct run_result {
@@ -108,7 +111,7 @@ struct run_result {
 /* ---- the state of a run ---- */
 /* A step on one node. */
 enum task_state {
-    /* the step has not begun: its turn has not come, or nobody has decided yet whether it must be done */
+    /* the step has not begun: its turn has not come, or it is not decided yet whether it must be done */
     TASK_PENDING,
     TASK_KEPT,     /* an earlier run did it, and that still holds */
     TASK_STARTING, /* an attempt was drawn, and its STARTED is not durable yet: nothing was sent */
@@ -118,12 +121,12 @@ enum task_state {
     TASK_STOPPING, /* the same, and the attempt was asked to end */
     TASK_WAITING,  /* the attempt failed, and the step is tried again after a pause */
     TASK_DONE,     /* this run did the step, or adopted another controller's attempt */
-    TASK_FAILED,   /* the step did not end well, and is not tried again; or nobody knows how it ended */
+    TASK_FAILED,   /* the step did not end well, and is not tried again; or its outcome is not known */
     TASK_LEFT      /* launch on MIN:MAX nodes: the node's part has ended, and the others go on */
 };
-/* Is there a connection to the node? */
+/* Whether there is a connection to the node. */
 enum presence {
-    PRESENCE_ABSENT, /* nobody has asked to connect to the node */
+    PRESENCE_ABSENT, /* the core has not asked to connect to the node */
     PRESENCE_COMING, /* rhrun connects to it, or greets it, for the first time */
     PRESENCE_LOST,   /* it was here; its connection has ended, and rhrun tries to connect again */
     PRESENCE_GONE,   /* it has failed (it could not be reached, was refused, or was given up) */
@@ -156,16 +159,16 @@ const struct state_run *run_fetchable(const struct state *s, const struct plan *
 /* The state of point i of the plan in the run. */
 struct run_point {
     bool running, over, failed, kept; /* failed and kept points are over */
-    const uint32_t *nodes;            /* if it runs; the first is the node of rank 0 */
+    const uint32_t *nodes;            /* if it runs; the node of rank 0 comes first */
     uint32_t node_count;
     uint64_t started_ms;              /* of its launch on the first node; 0: not known */
 };
 void run_point(const struct run *r, uint32_t i, struct run_point *ret);
 /* The latest value of a metric (its index in the spec) that the point has printed; false: there is none yet. */
 bool run_point_metric(const struct run *r, uint32_t i, uint32_t metric, double *ret);
-/* Does the journal say that point i of the plan is done, and that its outputs were fetched? */
+/* Whether the journal says that point i of the plan is done and its outputs were fetched. */
 bool run_point_recorded(const struct state *s, const struct plan *plan, uint32_t i);
-bool run_point_launched(const struct state *s, const struct plan *plan, uint32_t i); /* is its launch done? */
+bool run_point_launched(const struct state *s, const struct plan *plan, uint32_t i); /* whether its launch is done */
 /* The unfinished run that RUN_EXECUTE continues with this plan. NULL: there is none, or it cannot be continued, because
  * its plan differs, or because it may be at work on other nodes. */
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);

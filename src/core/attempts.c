@@ -208,7 +208,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 
 /*
  * When the attempt failed, on this machine's monotonic clock. If the answer to HELLO took long, clock_ns is too large,
- * never too small; a failure that seems to lie in the future reveals this, and corrects the value. So a worker that
+ * never too small; a failure that seems to lie in the future reveals this and corrects the value. So a worker that
  * fails on another node because it was told to end comes after the failure for which it was told to end.
  */
 static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record *record)
@@ -216,7 +216,7 @@ static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record
     struct lane *lane = &r->lanes[node];
     uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
-        return 0; /* the node's clock has started again since; others failed because this node was missing */
+        return 0; /* the node's clock has restarted since; others failed because this node was missing */
     int64_t most_ns = (int64_t)(run_mono_ns(r) - there);
     if (record->same_boot && lane->clock_ns > most_ns)
         lane->clock_ns = most_ns;
@@ -292,7 +292,7 @@ static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t 
     elastic_spare(launch_of(r, step), node, &err);
 }
 
-/* Sets the task's state, and what follows from it, once the outcome is in the journal's queue. */
+/* Sets the task's state, and does what follows from it; called once the outcome is in the journal's queue. */
 static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
     const enum outcome outcome = end->event.outcome;
@@ -324,7 +324,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
-/* Does another step wait until this one has ended well? */
+/* Whether another step waits until this one has ended well. */
 static bool is_awaited(const struct run *r, const struct plan_step *step)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -336,7 +336,7 @@ static bool is_awaited(const struct run *r, const struct plan_step *step)
 
 /* A sidecar is stopped when all others have ended well, or when the generation fails anyway: that is not a failure.
  * Once the others have ended well a sidecar may end in any way. But if other steps wait until this one has ended well
- * (is the sidecar ready?), a stop gives them no answer. */
+ * (for example a check that the sidecar is ready), a stop does not count as that. */
 static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
@@ -449,7 +449,7 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     return true;
 }
 
-/* A transfer that was cut off is started again without a word about an unknown outcome: the node says which files have
+/* A transfer that was cut off is started again, without a note about an unknown outcome: the node says which files have
  * arrived. */
 static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
@@ -473,7 +473,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
     char what[160];
     run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
     if (step->kind->sync &&
-        end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's message says everything */
+        end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's message has all the facts */
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   end->tail && end->tail[0] ? end->tail : what);
         error_hint(&err, "the files that arrived are kept: the same command sends the rest");
@@ -519,7 +519,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     }
     if (outcome == OUTCOME_NOT_STARTED) {
-        if (!end->event.tail) { /* nobody stopped the attempt: its node restarted before it could begin */
+        if (!end->event.tail) { /* the attempt was not stopped: its node restarted before it could begin */
             task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }

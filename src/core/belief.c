@@ -1,4 +1,4 @@
-/* The table of belief: the first row that fits says what follows. */
+/* The table of belief: the first row that fits decides. */
 #include "belief.h"
 
 #include <stdbool.h>

@@ -14,7 +14,7 @@ enum belief_cell {
     CELL_NOTHING, /* the step was never begun, or the attempt does not count for this question */
     CELL_STARTED, /* an attempt is under way, as far as the journal knows */
     CELL_OK,      /* the step ended well */
-    CELL_BAD      /* the step did not end well, or nobody knows how it ended */
+    CELL_BAD      /* the step did not end well, or its outcome is not known */
 };
 
 /* What the ledger has: the record of the journal's attempt if there is one, else the latest record of the step's
@@ -27,19 +27,20 @@ enum belief_record {
     RECORD_BAD        /* the attempt did not end well, or its outcome is lost */
 };
 
-/* What else holds. */
+/* Facts besides journal and record. */
 enum belief_fact {
     FACT_OWN = 1,     /* the record belongs to the attempt that the journal has */
     FACT_KEY = 2,     /* the record has the step's key */
     FACT_BOOT = 4,    /* the node has not restarted since, and is still the same machine */
     FACT_MACHINE = 8, /* the node is the machine that the journal's attempt was on */
     FACT_HOLDS = 16,  /* files that the step creates exist; files that it brought or changed are as it left them */
-    /* a record may stand for the step without the journal's attempt, or instead of it: no flag asks to do it again */
+    /* a record may stand for the step without the journal's attempt, or instead of it: no flag asks for the step to be
+     * done again */
     FACT_ADOPT = 32,
     FACT_CACHED = 64,    /* set-up */
     FACT_HERE = 128,     /* the step is done on this machine, like a fetch: no node has a record of it */
     FACT_STOPPED = 256,  /* the attempt must end, or must not begin */
-    FACT_STRANGER = 512, /* the record belongs to an attempt that the journal does not know */
+    FACT_STRANGER = 512, /* the record belongs to an attempt that is not in the journal */
     /* the recorded attempt began after the journal's was decided, or the node is another machine now */
     FACT_SINCE = 1024
 };
@@ -49,11 +50,11 @@ enum belief {
     BELIEF_KEEP,    /* journal and ledger agree that the step ended well */
     BELIEF_ADOPT,   /* the ledger's record stands for the step, and goes into the journal */
     BELIEF_ATTACH,  /* the attempt is ours: asks for its output and its end */
-    BELIEF_TAKE,    /* takes the attempt's end from the record as it is */
+    BELIEF_TAKE,    /* takes the attempt's end from the record, unchanged */
     BELIEF_RESEND,  /* the attempt never began: sends the same RUN once more */
     BELIEF_NEVER,   /* the attempt never began, and must not begin any more */
-    BELIEF_UNKNOWN, /* the attempt may have begun, and nobody can say how it ended */
-    BELIEF_ORPHAN   /* the attempt lives, and nobody wants it: stops it before anything else happens on the node */
+    BELIEF_UNKNOWN, /* the attempt may have begun, and its outcome cannot be known */
+    BELIEF_ORPHAN   /* the attempt lives, but no run needs it: stops it before anything else happens on the node */
 };
 
 /* facts: the members of enum belief_fact that hold. */

@@ -7,7 +7,8 @@
 bool cause_offer(struct cause *best, const struct cause *c)
 {
     if (best->step && c->at_ns > best->at_ns)
-        /* the same instant is the same failure: a record, which comes later, knows more than the END in the output */
+        /* the same instant is the same failure: a record, which comes later, has more facts than the END in the
+         * output */
         return false;
     *best = *c;
     return true;

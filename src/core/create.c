@@ -10,7 +10,7 @@ static void on_away(void *arg)
     rules_node_lost(run_launch(lane->run), lane, false);
 }
 
-/* One launch, of all steps behind set-up. */
+/* One launch, of all steps after set-up. */
 static void create_launches(struct run *r)
 {
     r->launch_count = 1;

@@ -90,8 +90,8 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
     return best;
 }
 
-/* Does the record say that the step ended well, with the present key, and in the node's present boot, so that nothing
- * of its result was lost? */
+/* Whether the record says that the step ended well, with the present key, in the node's present boot, so that nothing
+ * of its result was lost. */
 static bool is_good_for(const struct plan_step *step, const struct wire_record *rec)
 {
     return rec && wire_record_success(rec) && rec->same_boot && str_eq(rec->key, step->key);
@@ -99,8 +99,8 @@ static bool is_good_for(const struct plan_step *step, const struct wire_record *
 
 /* ---- belief ---- */
 
-/* Was the step done in the container in which the agent runs now, or, if the agent runs in none, outside of containers?
- * A record's boot names it: "CONTAINER+BOOT". */
+/* Whether the step was done in the container in which the agent runs now; if the agent runs in none: whether it was
+ * done outside of containers. A record's boot has the container's name: "CONTAINER+BOOT". */
 static bool is_container_of(const struct lane *lane, const struct wire_record *rec)
 {
     const char *plus = strchr(rec->boot_id, '+'), *now = lane->facts->container ? lane->facts->container : "";
@@ -136,7 +136,7 @@ bool lane_holds(const struct lane *lane, const struct plan_step *step)
     return !gone(lane, step);
 }
 
-/* Is the node, as far as is known, the machine that the journal's attempt was on? */
+/* Whether the node is, as far as is known, the machine that the journal's attempt was on. */
 static bool is_machine_of(const struct lane *lane, const struct state_cell *cell)
 {
     return !cell->install || !lane->facts || str_eq(cell->install, lane->facts->install);
@@ -165,13 +165,14 @@ static bool is_voided(const struct run *r, const struct plan_step *step, const s
     return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
 }
 
-/* Did the recorded attempt begin after the journal's attempt was decided? If it is on another machine, it did. */
+/* Whether the ledger's attempt began after the journal's attempt was decided. If it is on another machine, it did. */
 static bool is_since(const struct lane *lane, const struct state_cell *cell, const struct wire_record *rec)
 {
     return !is_machine_of(lane, cell) || rec->sequence > cell->seen;
 }
 
-/* Could the ledger's record count if the journal has no end of the step, or instead of the end that the journal has? */
+/* Whether the ledger's record could count, because the journal has no end of the step, or in place of the end that the
+ * journal has. */
 static bool adoptable(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                       const struct wire_record *latest)
 {
@@ -223,7 +224,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
     }
 }
 
-/* ---- installations that are looked at again ---- */
+/* ---- installations that are checked again ---- */
 
 /* Of the earlier installations, the last one that this run has begun after the step itself was begun: it may have
  * changed the result of the step. NULL: there is none. */
@@ -257,7 +258,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
 
 /* ---- what is believed ---- */
 
-/* Does the journal have the step as a success, with the present key? */
+/* Whether the journal has the step as a success, with the present key. */
 static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
 {
     return cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key);
@@ -277,14 +278,15 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     return adoptable(lane, step, cell, latest) ? latest->attempt : NULL;
 }
 
-/* Has another controller, with a state directory of its own, begun the step since the last attempt recorded here? */
+/* Whether another controller, with a state directory of its own, has begun the step since the last attempt that is
+ * recorded here. */
 static bool is_of_another(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
     return rec == lane_latest(lane, step) && str_eq(rec->key, step->key) && run_is_stranger(lane->run, rec->attempt);
 }
 
-/* May this record of the ledger stand for the step? For set-up: unless a flag voids the step. For all other steps: only
- * if this journal knows no attempt of the step (the state directory was lost), or not the latest one; and if no flag
+/* Whether this record of the ledger may stand for the step. For set-up: unless a flag voids the step. For all other
+ * steps: only if this journal has no attempt of the step (the state directory was lost) or not the latest one, no flag
  * asks for a new launch, and this run has not begun a launch of its own. */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
@@ -314,8 +316,8 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
            is_of_another(lane, step, rec);
 }
 
-/* Was the epilog claimed after this node's last part of the launch, and is that part the one that the run counts as
- * done? */
+/* Whether the epilog was claimed after this node's last part of the launch, and that part is the one that the run
+ * counts as done. */
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog)
 {
     struct run *r = lane->run;
@@ -344,14 +346,14 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
         return NULL;
     if (step->kind->phase == PHASE_EPILOG && !lane_follows_launch(lane, latest))
-        return NULL; /* it follows another launch than the run's */
+        return NULL; /* it follows a launch that is not the run's */
     return lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest : NULL;
 }
 
 /* ---- deciding ---- */
 
-/* Can the node's index of the files that were sent to it be trusted? It can if it was written in the present boot, or
- * is known to be on the disk. */
+/* Whether the node's index of the files that were sent to it can be trusted: it was written in the present boot, or is
+ * known to be on the disk. */
 static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 {
     const struct wire_facts *facts = lane->facts;

@@ -7,7 +7,7 @@
 
 static void push(struct run *r, struct awaited a)
 {
-    if (r->awaited_end == r->awaited_cap && r->awaited_first > 0) { /* the entries in front are done */
+    if (r->awaited_end == r->awaited_cap && r->awaited_first > 0) { /* the first entries are done */
         for (size_t i = r->awaited_first; i < r->awaited_end; i++)
             r->awaited[i - r->awaited_first] = r->awaited[i];
         r->awaited_end -= r->awaited_first;

@@ -10,8 +10,8 @@
 
 enum {
     PAUSE_FACTOR = 6,  /* the longest pause is this many times the first */
-    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that may fail one after another */
-    STEADY_MS = 600000 /* after a torchrun that ran this long the earlier failures of the node are forgotten */
+    FAILURES_MAX = 10, /* how many set-ups, prologs and torchruns of a node may fail one after another */
+    STEADY_MS = 600000 /* a torchrun that ran this long clears the node's earlier failures */
 };
 
 struct joining { /* of a lane that was left out */
@@ -19,7 +19,7 @@ struct joining { /* of a lane that was left out */
     struct alarm *timer; /* until the node is tried again */
     uint32_t pauses, failures;
     bool away;    /* the node could not be reached */
-    bool checked; /* preflight: found no reason why the node should not join */
+    bool checked; /* preflight found no reason why the node should not join */
     bool barred;  /* this process does not try the node again */
 };
 
@@ -29,8 +29,8 @@ bool elastic_wanted(const struct run *r)
     return d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes && r->plan->spec->role_count == 0;
 }
 
-/* Does the launch need this node? The store of c10d is there; with etcd the node is asked for a port before the
- * launch. */
+/* Whether the launch needs this node: it is the plan's master. That node has the store of c10d; with etcd it is needed
+ * only before the launch, when it is asked for a port. */
 static bool is_needed(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -39,14 +39,14 @@ static bool is_needed(struct launch *l, uint32_t node)
     return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(l)));
 }
 
-/* Does the launch have the node that it needs? first: whether it has the first node. */
+/* Whether the launch has the node that it needs. first: whether it has the plan's master. */
 static bool has_needed(struct launch *l, bool first)
 {
     struct run *r = l->run;
     return first || !is_needed(l, r->plan->master);
 }
 
-/* How many nodes take part, or still can, without this one. */
+/* How many nodes take part, or still can, apart from this one. */
 static uint32_t left_without(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -130,7 +130,7 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
         run_note(lane->run, lane->index, "%s; it is not tried again", what);
 }
 
-/* The node's part of a launch that is over ended well: the node is needed for epilog and outputs. */
+/* The launch is over, and the node's part of it ended well: the node is needed for epilog and outputs. */
 static bool is_over(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -142,7 +142,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
     struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     struct lane *lane = &r->lanes[node];
-    bool held = err->code == ERROR_HELD; /* another rhrun works on this job: this one does nothing beside it */
+    bool held = err->code == ERROR_HELD; /* another rhrun works on this job: this one must not go on beside it */
     if (!elastic_wanted(r) || !is_going(l))
         return lane->left_out;
     uint32_t left = left_without(l, node);
@@ -162,7 +162,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
         note_again(lane, err->text, pause);
     run_changed(r);
     order_changed(r, NULL);
-    /* another node does the work that this one had to do for its home */
+    /* another node now does the work that this one had to do for its home */
     homes_touch(r, node);
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* preflight goes on by itself */
         return true;
@@ -235,8 +235,8 @@ bool elastic_is_inside(const struct launch *l, const struct lane *lane)
     return elastic_wanted(l->run) && runs(l, lane);
 }
 
-/* Is something in flight on the node? Its outcome is known only now, even if the launch is over, or the node never
- * joins. */
+/* Whether something is in flight on the node. If so, its outcome becomes known only now, even if the launch is over or
+ * the node never joins. */
 static bool is_busy(const struct lane *lane)
 {
     struct run *r = lane->run;
@@ -283,7 +283,7 @@ static void start(struct lane *lane)
     task_join(r, launch, lane->index);
 }
 
-/* Does a launch run that a node can join? */
+/* Whether a launch runs that a node can join. */
 static bool is_open(struct launch *l)
 {
     struct run *r = l->run;
@@ -342,9 +342,9 @@ void elastic_join(struct launch *l)
 
 /* ---- a torchrun that ends ---- */
 
-/* Did the torchrun leave the rendezvous open? When a torchrun ends, torch closes the rendezvous for all, unless a
- * signal ended the torchrun, or it had lost the others and so could not close it: then its exception is at the end of
- * its output. */
+/* Whether the torchrun left the rendezvous open. When a torchrun ends, torch closes the rendezvous for all nodes,
+ * unless a signal ended the torchrun, or the torchrun had lost the others and could not close it. In these two cases
+ * the exception is at the end of its output. */
 static bool closes_nothing(const char *tail)
 {
     static const char module[] = "torch.distributed.elastic.";
@@ -379,7 +379,7 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
-/* Does the node leave the others by such an end? The caller checks whether enough others are left. */
+/* Whether the node leaves the others with such an end. The caller checks whether enough others are left. */
 static bool may_leave(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value,
                       const char *tail)
 {
@@ -438,7 +438,7 @@ bool elastic_leave_open(struct launch *l)
     struct error err = ERROR_INIT;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        /* a journal that has the end of an earlier attempt there was not lost, so it knows the launch */
+        /* a journal that has the end of an earlier attempt there was not lost, so it has the launch too */
         const bool known =
             (r->lanes[n].connections > 0 && lane_has_listed(&r->lanes[n])) || (c && c->outcome != OUTCOME_NONE);
         if (!launch->on[n] || run_task(r, launch, n)->state != TASK_PENDING || known)
@@ -468,14 +468,14 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
     }
 }
 
-/* Does the node have a part of the launch, or may it have one? For a launch that was found on the nodes this is known
- * at the barrier, when all nodes have listed their records. */
+/* Whether the node has a part of the launch, or may have one. For a launch that was found on the nodes this is known at
+ * the barrier, when all nodes have listed their records. */
 static bool may_have_part(const struct launch *l, const struct run_task *t)
 {
     return t->state != TASK_PENDING || (launch_is_adopted(l) && l->run->stage == STAGE_SETUP);
 }
 
-/* Decides by the ends of their parts which nodes have left and which have failed; if too few nodes are left, all of
+/* Decides, by how their parts ended, which nodes have left and which have failed; if too few nodes are left, all of
  * them have failed. True: enough are left. */
 static bool judge_ends(struct launch *l, const struct plan_step *launch)
 {
@@ -496,7 +496,7 @@ static bool judge_ends(struct launch *l, const struct plan_step *launch)
     return enough;
 }
 
-/* The node does not take part, for now. forgotten: the launch was found on the nodes, and nobody knows how to join
+/* The node does not take part, for now. forgotten: the launch was found on the nodes, so it is not known how to join
  * it. */
 static void stay_out(struct launch *l, uint32_t node, bool left, bool forgotten)
 {
@@ -516,7 +516,7 @@ void elastic_members(struct launch *l)
     struct run *r = l->run;
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
-        return; /* all nodes are to take part */
+        return; /* all nodes should take part */
     bool enough = judge_ends(l, launch) && has_needed(l, may_have_part(l, run_task(r, launch, r->plan->master)));
     bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l);
     if (!enough && forgotten)

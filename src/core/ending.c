@@ -58,7 +58,7 @@ void run_stop(struct run *r)
     }
 }
 
-/* Has any part of prolog, launch or epilog begun that would be lost if the run were closed? */
+/* Whether any part of prolog, launch or epilog has begun that would be lost if the run were closed. */
 static bool launch_begun(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -120,7 +120,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     if (r->points && points_node_failed(r, node, err))
         return;
     if (going && !r->points && r->options.mode == RUN_EXECUTE && launch_complete(run_launch(r)) &&
-        !anything_in_flight(r)) { /* all is done: an earlier controller died right before it could say so */
+        !anything_in_flight(r)) { /* all is done: an earlier controller died just before it could record that */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
         return;
@@ -137,8 +137,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         run_look_done(r);
         return;
     }
-    for (size_t i = 0; i < r->plan->step_count;
-         i++) { /* nobody can know what runs there; the next contact will show it */
+    for (size_t i = 0; i < r->plan->step_count; i++) { /* what runs there is not known; the next contact will show it */
         struct run_task *t = run_task(r, &r->plan->steps[i], node);
         if (task_in_flight(t))
             task_set_state(r, t, TASK_FAILED);
@@ -219,10 +218,10 @@ void run_closed(struct run *r)
     alarm_set(r->finisher, 0);
 }
 
-/* Will a controller ask for this record again? None does if a later attempt of the same slot has replaced the attempt,
- * or if an earlier run left it. But an attempt that this journal does not know belongs to another controller, which may
- * not have seen its end. Without the record that controller would take the attempt for one that never started, and
- * start it again. So such a record is kept for a week. */
+/* Whether a controller may ask for this record again. None does if a later attempt of the same slot has replaced the
+ * attempt, or if an earlier run left it. But an attempt that this journal does not have belongs to another controller,
+ * which may not have seen the attempt's end. Without the record, that controller would believe that the attempt never
+ * started, and would start it again. So such a record is kept for a week. */
 static bool asked_for_again(const struct run *r, const struct wire_record *rec)
 {
     const uint64_t week_ms = UINT64_C(7) * 24 * 3600 * 1000;

@@ -1,6 +1,6 @@
 /* Nodes that share a home directory share everything below rhrun's folder there. If a step acts only there, the first
  * of these nodes does it for all of them. There may be 10,000 nodes, so the groups are computed when a node's facts
- * change, not for each question. The first node is known only when every node was listed or has failed. Nodes of this
+ * change, not for each call. The first node is known only when every node was listed or has failed. Nodes of this
  * machine have base folders of their own; they share all folders that are not below these (one_place). */
 #include "internal.h"
 
@@ -22,8 +22,8 @@ static size_t hash_of(const char *s)
     return h;
 }
 
-/* Chains the lanes of each home in their order: home_first is the first lane, home_next the next one, or the lane
- * itself for the last. */
+/* Chains the lanes of each home in their order: home_first is the first lane; home_next is the next one, or the lane
+ * itself if it is the last. */
 static void renew(struct run *r)
 {
     size_t size = 64;
@@ -53,8 +53,8 @@ static void renew(struct run *r)
     r->homes_of = r->connections + 1;
 }
 
-/* The nodes that share the files on which the step acts: group_first is the first of them, group_next the one behind
- * `n`, or `n` itself for the last. */
+/* The nodes that share the files on which the step acts: group_first is the first of them, group_next the one after
+ * `n`, or `n` itself if it is the last. */
 static uint32_t group_first(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return step->one_place ? 0 : r->lanes[node].home_first;

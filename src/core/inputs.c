@@ -46,7 +46,7 @@ static void take_lost(struct lane *lane, const struct error *err)
     run_note(r, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(r);
     run_due(r, DUE_PARTED);
-    if (r->points) /* nodes that wait for this one to begin a point may begin others */
+    if (r->points) /* nodes that wait to begin a point together with this one may begin others */
         run_due(r, DUE_BARRIER);
 }
 
@@ -110,7 +110,7 @@ static void take_listed(struct lane *lane)
 {
     bool first = lane->state == LANE_CONNECTING;
     lane->listed_over = lane->connections;
-    if (lane->presence == PRESENCE_HERE) /* a node may say so twice */
+    if (lane->presence == PRESENCE_HERE) /* a node may send LISTED twice */
         lane_set_presence(lane, PRESENCE_LISTED);
     if (first)
         lane_set_state(lane, LANE_LISTED);
@@ -173,7 +173,7 @@ static void drop_orphan(struct lane *lane, const char *attempt)
     }
 }
 
-/* Notes the daemons that a set-up step left: they are allowed, but named. */
+/* Notes the daemons that a set-up step left: they are allowed, but the user is told. */
 static void note_leftover(struct lane *lane, const struct plan_step *step, const char *leftover)
 {
     CLEANUP(cleanup_free) char *list = xstrdup(leftover);
@@ -218,7 +218,7 @@ static void take_settled(struct lane *lane, const char *error)
     run_due(r, DUE_BARRIER);
 }
 
-/* The node reports a fault, but of no attempt for which it was asked over this connection: LIST has found a damaged
+/* The node reports a fault that concerns no attempt that was sent over this connection: LIST has found a damaged
  * record. */
 static void note_fault(struct lane *lane, const char *text)
 {

@@ -25,8 +25,8 @@ void lane_set_dirty(struct lane *lane, bool dirty);
 void lane_set_doubtful(struct lane *lane, bool doubtful);
 void launch_set(struct launch *l, enum launch_state to);
 void run_has_patches(struct run *r);                   /* a set-up step has changed files of a tree, or may have */
-void task_look(struct run_task *t, bool looked_at);    /* set-up: was it decided whether the step must be done? */
-void task_set_coming(struct run_task *t, bool coming); /* outputs: is a fetch under way? */
+void task_look(struct run_task *t, bool looked_at);    /* set-up: whether lane_decide has looked at the step */
+void task_set_coming(struct run_task *t, bool coming); /* outputs: whether a fetch is under way */
 void task_want_stop(struct run_task *t);               /* the task must be stopped, perhaps when its node is back */
 void task_may_have_started(struct run_task *t);        /* the node has said something of the attempt */
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the lane's present connection */
@@ -40,7 +40,7 @@ enum follow {
     FOLLOW_STOP,    /* of CANCELLING: everything that runs is stopped */
     FOLLOW_CLOSE,   /* of RUN_CLOSED: the run is over */
     FOLLOW_CONDEMN, /* of RULE: the generation has failed */
-    FOLLOW_REPLACE, /* of RULE: the same, if the rule says so, and the node gets another machine */
+    FOLLOW_REPLACE, /* of RULE: the node gets another machine; if the rule is a verdict, the generation has failed */
     FOLLOW_FAIL     /* of RULE: the node has been away too long, and the rule fails the run */
 };
 struct awaited {
@@ -61,28 +61,28 @@ void durable_free(struct run *r);
 
 /* ---- open.c ---- */
 void run_lane_listed(struct run *r, struct lane *lane); /* the node has listed its records: the run goes on */
-/* Has each node listed its records, over its present connection, or failed? */
+/* Whether each node has failed, or has listed its records over its latest connection. */
 bool run_all_answered(const struct run *r);
 void run_look_done(struct run *r); /* LOOK and VERIFY: ends the run, or goes on to preflight, if all have answered */
 
 /* ---- replay.c: the journal's record of a run ---- */
-void run_replay(struct run *r); /* restores from it the state of each task, and of the launch */
+void run_replay(struct run *r); /* restores the state of each task and of the launch */
 /* The values of a generation, as JSON: for RUNs that are sent again, and so that readers of logs know the workers. */
 void bind_write(const struct launch *l, struct buf *b);
 
 /* ---- reopen.c: a run that only fetches ---- */
-/* Are fetches all that is left to do of the unfinished run `open`? */
+/* Whether only fetches are left to do in the unfinished run `open`. */
 bool reopen_only_fetches(const struct run *r, const struct state_run *open);
 /* In a run that only fetches: gives the task its state. c: the task's cell of this run, or NULL. False: the cell itself
  * gives the state, because the run does more than fetch, or the task is an output that was fetched. */
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
-bool reopen_passes_by(struct run *r, uint32_t node); /* does a run that only fetches need nothing from the node? */
+bool reopen_passes_by(struct run *r, uint32_t node); /* whether the run only fetches, and not from this node */
 void reopen_say(struct run *r);                      /* prints a note of what will be fetched */
 
 /* ---- work.c: which working directory ---- */
 /* The name of the run's working directory. opening: the run is new and has these flags. */
 const char *work_name(struct run *r, uint32_t flags, bool opening);
-/* Does the journal have any work of the variant? If not, the nodes know which directory is current. */
+/* Whether the journal has any work of the variant. If not, the nodes know which directory is current. */
 bool work_known(const struct run *r);
 void work_begin(struct run *r, uint32_t flags); /* decides whether to ask the nodes for the directory */
 /* All nodes have answered. True: another directory is current, and the connected nodes are greeted again for it. */
@@ -97,20 +97,21 @@ void lane_ask_anew(struct lane *lane);    /* the node is greeted again: it count
 void lane_pass_by(struct lane *lane);     /* the run needs nothing from the node: its lane goes to the barrier */
 void lane_bind(struct lane *lane);        /* journals which machine the node is */
 void lane_settle(struct lane *lane);      /* asks the node to sync the files of set-up to its disk */
-/* Do the results of kept and done steps still hold? A step whose result does not hold must be done again. */
+/* Checks whether the results of kept and done steps still hold. A step whose result does not hold must be done
+ * again. */
 void lane_doubt(struct lane *lane);
 
 /* ---- reconcile.c: the records of a node ---- */
 /* Compares journal and ledger, after each HELLO of the node. */
 void lane_reconcile(struct lane *lane);
-/* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
+/* The node's record of a step after the barrier that this run may take over; NULL: it has none. */
 const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
-/* Before the barrier: do journal and node say that a launch has begun which this run continues? */
+/* Before the barrier: whether, by journal and node, a launch has begun that this run continues. */
 bool lane_resumes(struct lane *lane);
 void lane_orphan(struct lane *lane, const char *attempt); /* stops the attempt before the lane goes on */
 bool lane_has_orphan(const struct lane *lane, const char *attempt);
 
-/* ---- decide.c: must a step of set-up be done? ---- */
+/* ---- decide.c: whether a step of set-up must be done ---- */
 /* Decides about a set-up step that is PENDING and not decided yet: keeps it, adopts it, or leaves it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
 /* The step is about to run: later installations that are kept must be decided again. */
@@ -120,21 +121,21 @@ const struct wire_record *lane_record(const struct lane *lane, const char *attem
 /* The record of the step's slot that was claimed last; for a step with a scope, in the run's working directory. NULL:
  * there is none. */
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
-enum belief_record record_says(const struct wire_record *rec); /* rec: NULL where there is none */
+enum belief_record record_says(const struct wire_record *rec); /* rec: may be NULL */
 /* The attempt for which a set-up step is kept, without regard to the files that the step changed (patches.c). NULL:
  * there is none. */
 const char *lane_believes(const struct lane *lane, const struct plan_step *step);
-/* Does the node say that everything is there that the step creates, brought and changed? */
+/* Whether the node says that everything that the step creates, brought or changed is there. */
 bool lane_holds(const struct lane *lane, const struct plan_step *step);
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 /* What is known about the step on the node, in the form for plan_decide. */
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
-/* May this record stand for the step, if the journal has no attempt of the step, or another one? */
+/* Whether this record may stand for the step if the journal has no attempt of the step, or another one. */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
-/* The record of a controller that has done the step since our attempt was decided. NULL: nobody has. */
+/* The record of another controller that has done the step since our attempt was decided. NULL: none has. */
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step);
-/* Does the epilog's record follow this node's last part of the launch, which is the part that the run has as done? */
+/* Whether the epilog's record follows this node's last part of the launch, and the run counts that part as done. */
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
 
 /* ---- patches.c: files of trees that set-up steps changed; a step is kept only while their source is unchanged ---- */
@@ -151,14 +152,14 @@ void patches_reset(struct lane *lane); /* kept or done steps whose result does n
 /* ---- homes.c: nodes that share a home folder ---- */
 /* The node that does the step for this node: in most cases the node itself. */
 uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node);
-/* The first node of the home. The next one is lane.home_next; the last one's is itself. */
+/* The first node of the home. lane.home_next is the next one; for the last node it is the node itself. */
 uint32_t homes_first(struct run *r, uint32_t node);
-bool homes_busy(struct run *r, uint32_t node);  /* is another node changing the home that they share? */
+bool homes_busy(struct run *r, uint32_t node);  /* whether another node is changing its home */
 void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: nodes that share its home go on */
 
 /* ---- order.c: items that wait for an earlier one on other nodes ---- */
 void order_pass(struct run *r); /* a pass, DUE_ORDER */
-/* Must the step wait for an earlier item that is not done yet on another node? */
+/* Whether the step must wait for an earlier item that is not done yet on another node. */
 bool order_holds(struct run *r, const struct plan_step *step, uint32_t node);
 /* The step began or ended on a node, or is kept there; NULL: a node was left out. A later pass checks the steps that
  * were held back. */
@@ -177,10 +178,10 @@ void task_take_over_many(struct run *r, const struct plan_step *step, const uint
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
 /* The task is under way: its RUN goes out, or its files are asked for. Does nothing if the node is away. */
 void task_go_out(struct run *r, const struct plan_step *step, uint32_t node);
-/* The attempt has ended as the node's record says. adopted: it is an attempt that the journal has not started. */
+/* The attempt has ended as the node's record says. adopted: the journal has not started this attempt. */
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
                  bool adopted);
-/* Was the task told to stop, by itself or by a cancel of the run? */
+/* Whether the task must stop: it was told to, or the run is cancelled. */
 bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
 enum outcome record_outcome(const struct wire_record *record); /* OUTCOME_NONE: it has not ended */
 const char *run_dropped_by(const struct wire_record *record);  /* event.dropped_by; NULL: no output was dropped */
@@ -192,9 +193,9 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
 bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- launch.c: from the barrier to the epilog ---- */
-/* A pass, DUE_BARRIER: the launch begins, or goes on, once all nodes are at the barrier. */
+/* A pass, DUE_BARRIER: once all nodes are at the barrier, the launch begins or goes on. */
 void launch_barrier(struct launch *l);
-void launch_meet_elsewhere(struct launch *l); /* a pass, DUE_PORT: the port that preflight looked at is taken */
+void launch_meet_elsewhere(struct launch *l); /* a pass, DUE_PORT: preflight found its port taken */
 void launch_go_on(struct launch *l);          /* a pass, DUE_PROLOG: starts the prolog, or the generation */
 void launch_pass(struct launch *l);           /* a pass, DUE_LAUNCH: checks the state of prolog, launch or epilog */
 void launch_parted(struct launch *l);         /* a pass, DUE_PARTED: what follows a launch that is over */
@@ -202,15 +203,16 @@ void launch_look(struct launch *l);           /* RUN_LOOK: makes the checks of a
 void launch_port(struct launch *l, uint64_t token, uint32_t free_port); /* INPUT_PORT */
 void launch_on_pause(void *arg);                                        /* alarm: the pause before a restart is over */
 void launch_without(struct launch *l); /* a node was left out: steps that waited for it go on */
-/* A worker has failed: asks already for the next generation's port. */
+/* A worker has failed: asks for the next generation's port in advance. */
 void launch_will_restart(struct launch *l);
 /* A worker has failed, or a rule says that the generation has: all of it is stopped. */
 void launch_condemn(struct launch *l);
 bool launch_epilog(struct launch *l);   /* starts the epilog if it is due; false: there is nothing to wait for */
 bool launch_starts_again(const struct launch *l); /* a generation was announced and has not begun */
 bool launch_complete(struct launch *l); /* launch, epilog and outputs are all done */
-uint32_t launch_generation(const struct wire_record *record); /* from 1; 1 where an older record does not say */
-/* Time between TERM and KILL: `least`, or more if shutdown_timeout gives torchrun more time to stop its workers. */
+uint32_t launch_generation(const struct wire_record *record); /* from 1; 1 if an older record does not say */
+/* Time between TERM and KILL: `least`, or more if shutdown_timeout gives torchrun more time to stop its workers. With
+ * the native launcher: shutdown_timeout, if it is given, even if that is less. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
 
 /* ---- parts.c: one step of the launch ---- */
@@ -219,12 +221,13 @@ const struct plan_step *launch_step(const struct launch *l, enum plan_phase phas
  * started. */
 bool step_start(struct run *r, const struct plan_step *step, uint32_t generation);
 void step_release(struct run *r, const struct plan_step *step);   /* sends the attempts of the step that were held */
-bool step_all_ended(struct run *r, const struct plan_step *step); /* this and the next: on all but left-out nodes */
+/* here and below: on all nodes that are not left out */
+bool step_all_ended(struct run *r, const struct plan_step *step);
 bool step_all_done(struct run *r, const struct plan_step *step);
 bool step_has_failed(struct run *r, const struct plan_step *step); /* on some node */
 bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
-void step_end(struct run *r, const struct plan_step *step); /* stops the step; if it has not begun it never will */
+void step_end(struct run *r, const struct plan_step *step); /* stops the step; if it has not begun, it never will */
 /* ---- all steps of the launch, which are its parts ---- */
 void parts_advance(struct launch *l); /* starts parts that may start; stops the sidecars when all others are over */
 void parts_stop(struct launch *l);    /* stops parts that run; parts that have not begun never will */
@@ -235,11 +238,11 @@ bool parts_begun(struct launch *l);   /* some part has begun, on some node */
 bool parts_failed(struct launch *l);  /* some part has failed, on some node */
 bool parts_ended(struct launch *l);   /* no part of the generation runs, or will run */
 bool parts_half(struct launch *l);    /* some parts are done, others have not begun, and none runs */
-/* Is there a held part whose node has not listed its records? */
+/* Whether there is a held part whose node has not listed its records. */
 bool parts_held_away(struct launch *l);
 /* Checks the set-up on the nodes of all held parts. True: on one of them it does not hold. */
 bool parts_held_undone(struct launch *l);
-/* For a launch that this run did not begin: has the run taken over a part, or may it? */
+/* For a launch that this run did not begin: whether the run has taken over a part, or may do so. */
 bool parts_found(struct launch *l);
 /* Takes over the attempts found on the nodes: the parts of the latest launch, and its epilog. False: there are none. */
 bool parts_adopted(struct launch *l);
@@ -252,9 +255,9 @@ void points_destroy(struct run *r);
 void point_fill_end(const struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
                     struct event_finished *ret);
 void point_cause(const struct run *r, const struct plan_step *step, const struct cause *c); /* of a step of a point */
-/* Are the other nodes that the step's RUN names known? If not, a later pass sends the RUN. */
+/* Whether the facts of all nodes that the step's RUN names are known. If not, a later pass sends the RUN. */
 bool point_may_go_out(const struct run *r, const struct plan_step *step);
-bool points_have_metrics(const struct run *r); /* must lines of points be read from their beginning? */
+bool points_have_metrics(const struct run *r); /* whether points' lines must be read from the start */
 void points_replay(struct run *r); /* restores points from the journal: from this run and from earlier ones */
 void points_pass(struct run *r);   /* a pass, DUE_BARRIER: nodes that have room begin points */
 bool points_all_over(const struct run *r);
@@ -263,13 +266,13 @@ void point_fill(const struct run *r, const struct plan_step *step, struct event_
 void point_ended(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end);
 /* INPUT_PORT. False: no point had asked this question. */
 bool points_port(struct run *r, uint64_t token, uint32_t node, uint32_t port);
-/* Is the record of one of the plan's points, with its key, so that this run may take it over? */
+/* Whether the record belongs to one of the plan's points and has its key, so that this run may take it over. */
 bool points_want(const struct run *r, const struct wire_record *rec);
-/* The node has listed its records: takes over a live one that may stand for a waiting point. NULL: it may not. */
+/* The node has listed its records: takes over this live one if it may stand for a waiting point. NULL: it may not. */
 const struct plan_step *points_owner(struct lane *lane, const struct wire_record *rec);
 /* Points on several nodes: when all nodes have listed their records, takes over launches that are complete. */
 void points_meet(struct run *r);
-void points_adopt(struct lane *lane);  /* adopts records of points that ended well and that the journal does not know */
+void points_adopt(struct lane *lane);  /* adopts records of points that ended well and are not in the journal */
 void points_listed(struct lane *lane); /* asks for the outputs on the node */
 /* The node is gone for good. True: its points go to other nodes. */
 bool points_node_failed(struct run *r, uint32_t node, const struct error *err);
@@ -280,18 +283,18 @@ bool points_node_failed(struct run *r, uint32_t node, const struct error *err);
 const char *replaced_part(struct launch *l);
 void lane_replace(struct lane *lane); /* the node's machine is given up, and another one is asked for */
 void lane_replaced(struct lane *lane); /* INPUT_MACHINE */
-/* Is the node no longer the machine on which the attempt was? */
+/* Whether the node is no longer the machine on which the attempt was. */
 bool lane_is_elsewhere(const struct lane *lane, const struct state_cell *c);
 
 /* ---- elastic.c: MIN:MAX nodes ---- */
-bool elastic_wanted(const struct run *r); /* does the job use launcher torchrun with nnodes MIN:MAX? */
+bool elastic_wanted(const struct run *r); /* whether the job uses torchrun with nnodes MIN:MAX */
 /* The node is lost, or something failed there. True: it is left out, because enough others are left, and is tried again
  * while the launch runs. (elastic_bar in rhrun/core.h: it is not tried again.) */
 bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
 /* The node's part of the launch is about to end in this way. True: the node leaves the others, which go on. */
 bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
 void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end); /* its part has ended */
-bool elastic_back(struct lane *lane);    /* a node that is left out has listed its records: does it still matter? */
+bool elastic_back(struct lane *lane);    /* whether a left-out node that has listed its records still matters */
 void elastic_advance(struct lane *lane); /* a lane that may be left out made progress: it joins when it can */
 bool elastic_is_outside(const struct launch *l, const struct lane *lane); /* left out, and its part does not run */
 bool elastic_is_inside(const struct launch *l, const struct lane *lane);  /* MIN:MAX nodes, and its part runs */
@@ -309,7 +312,7 @@ void elastic_free(struct lane *lane);
 void elastic_checked(struct launch *l, uint32_t node); /* preflight found no reason against the node, so it may join */
 void elastic_wait(struct launch *l, uint32_t node);    /* preflight could not tell: the node is tried again later */
 
-/* ---- ready.c: roles that are ready once their output says so ---- */
+/* ---- ready.c: roles that are ready when their output says so ---- */
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* This part of the launch is done on all its nodes: if its role is not ready yet, it never will be. */
 void ready_missed(struct launch *l, const struct plan_step *launch);
@@ -318,13 +321,13 @@ void ready_missed(struct launch *l, const struct plan_step *launch);
 /* NULL if the spec has neither rules nor metrics; all other functions take NULL, or a launch without rules. */
 struct rules *rules_create(struct launch *l);
 void rules_destroy(struct rules *rules);
-/* Is there a rule about nodes that stay away? Then it decides when such a node is given up. */
+/* Whether there is a rule about nodes that stay away. Then the rule decides when such a node is given up. */
 bool rules_await_nodes(const struct launch *l);
 /* The node has been away for more than reconnect_ms; vanished: its rented machine is gone, and will not be back. */
 void rules_node_lost(struct launch *l, struct lane *lane, bool vanished);
-/* Does the verdict on the generation ask for another machine for this node, which still has the old one? */
+/* Whether the verdict on the generation asks for another machine for this node, and the node still has the old one. */
 bool rules_replace(const struct launch *l, const struct lane *lane);
-void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
+void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* a rule fails the run */
 
 /* ---- preflight.c: the checks before a launch ---- */
 /* Asks the hands to check the nodes. False: there is nothing to check before this launch. */
@@ -341,7 +344,7 @@ void preflight_free(struct launch *l);
 /* ---- outputs.c: files that are fetched ---- */
 void outputs_watch(struct launch *l); /* the launch runs: outputs with `every` are fetched now and then */
 bool outputs_begin(struct launch *l); /* starts the fetches that are due, once. False: there is nothing to wait for */
-/* Is the step due after the launch? success: the launch ended well. */
+/* Whether the step is due after the launch. success: the launch ended well. */
 bool outputs_due(struct run *r, const struct plan_step *step, uint32_t node, bool success);
 void outputs_end(struct launch *l);   /* there is nothing left to wait for: ends the run */
 void outputs_pass(struct launch *l);  /* a pass */
@@ -361,14 +364,15 @@ void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct launch *l);
 
-/* ---- rank0.c: outputs of the node of rank 0, where torch says which node that is (plan_step.at_rank0) ---- */
-bool rank0_is_elsewhere(const char *tail); /* does a cell's tail say that no output comes from that node? */
+/* ---- rank0.c: outputs of the node of rank 0, if torch decides which node that is (plan_step.at_rank0) ---- */
+bool rank0_is_elsewhere(const char *tail); /* whether a cell's tail says that no output comes from that node */
 void rank0_pass(struct launch *l);         /* a pass */
 void rank0_fetch(struct launch *l);        /* the task of such an output runs, and its node is there */
 void rank0_changed(struct launch *l);      /* an output has ended, or something else that rank0_pass may wait for */
 void rank0_forget(struct launch *l);       /* rank 0 may be on another node by now */
 void rank0_lost(struct launch *l, struct lane *lane);
-/* While the launch runs: the node of rank 0. False: it is not known yet, and rhrun is asking; call again soon. */
+/* While the launch runs: the node of rank 0. False: it is not known yet, and rhrun is asking the nodes; call again
+ * soon. */
 bool rank0_periodic(struct launch *l, uint32_t *ret_node);
 void rank0_told(struct launch *l, uint32_t node, uint64_t token, uint64_t at_ns);
 void rank0_looked(struct launch *l, const struct plan_step *step, uint32_t node, const struct input *in);

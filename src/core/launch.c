@@ -1,4 +1,4 @@
-/* The barrier and everything behind it: prolog, launch generations, restarts, epilog. All attempts of a generation are
+/* The barrier and everything after it: prolog, launch generations, restarts, epilog. All attempts of a generation are
  * in the journal before any of them is sent. The first failure stops all of them; when all have ended they start again
  * together, max_restarts times at most. */
 #include "internal.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT_TOKEN = 1 }; /* of the question for MASTER_PORT; the tokens behind it are those of the roles */
+enum { PORT_TOKEN = 1 }; /* of the question for MASTER_PORT; the next tokens are those of the roles */
 
 uint32_t launch_grace_ms(const struct run *r, uint32_t least)
 {
@@ -59,8 +59,8 @@ static void bind_address(struct launch *l)
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
-/* Is every node connected, and at the barrier? A node that is away, or has not listed its records yet, may come back
- * without its set-up, or as another machine: it does its set-up again first. */
+/* Whether every node is connected and at the barrier. A node that is away, or has not listed its records yet, may come
+ * back without its set-up, or as another machine: then it does its set-up again first. */
 static bool at_barrier(struct run *r)
 {
     bool all = true;
@@ -80,7 +80,7 @@ static bool at_barrier(struct run *r)
     return all;
 }
 
-/* An epilog, or outputs, that were found belong to an earlier launch: they must not go on beside the next launch. */
+/* An epilog or outputs that were found belong to an earlier launch: they must not go on beside the next launch. */
 static void forget_what_followed(struct launch *l)
 {
     struct run *r = l->run;
@@ -96,7 +96,7 @@ static void forget_what_followed(struct launch *l)
         }
 }
 
-/* ---- how the launch stands ---- */
+/* ---- how far the launch is ---- */
 
 static bool has_begun(struct run *r, const struct plan_step *step)
 {
@@ -157,9 +157,9 @@ static void condemn(struct launch *l, const struct plan_step *step)
         step_end(l->run, step);
 }
 
-/* Decides by the tasks' states, not by the end at hand: if several ends became durable together, all of them are in the
- * states before the first one is handled. So a failure among them is not overlooked while the others, which ended well,
- * are taken for all. */
+/* Decides by the tasks' states, not by the one end that caused the call: if several ends became durable together, the
+ * states have all of them before the first one is handled. So the ends of parts that ended well cannot hide a failure
+ * among them. */
 static void fail_generation(struct launch *l, const struct plan_step *step)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
@@ -178,7 +178,7 @@ static void generation_goes_on(struct launch *l)
     run_set_stage(r, STAGE_LAUNCH);
     launch_set(l, LAUNCH_GOES_ON);
     bool failed =
-        parts_failed(l); /* perhaps too few nodes were connected: the failure stays, even if others are back now */
+        parts_failed(l); /* perhaps too few nodes were connected: the failure stays, even if other nodes are back now */
     elastic_members(l);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);
@@ -289,8 +289,8 @@ static bool ask_missing(struct launch *l)
     return missing;
 }
 
-/* Asks for a free port before each generation, as the port of the last one may still be in TIME_WAIT. For a restart the
- * question went out when the first worker failed, while the others were being stopped. */
+/* Asks for a free port before each generation, because the port of the last one may still be in TIME_WAIT. For a
+ * restart the question went out when the first worker failed, while the others were being stopped. */
 static void ask_port(struct launch *l)
 {
     struct run *r = l->run;
@@ -403,7 +403,7 @@ static void start_again(struct launch *l)
     const struct state_run *run = run_recorded(r);
     uint64_t at = run ? run->resume_ms : 0, now = at ? run_wall_ms(r) : 0;
     run_set_stage(r, STAGE_RESTARTING);
-    if (at > now && at - now <= run->verdict.backoff_ms) /* else somebody has changed a clock */
+    if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was changed */
         pause(l, at - now);
     else
         ask_port(l);
@@ -421,7 +421,7 @@ static void generation_ended(struct launch *l)
     struct run *r = l->run;
     struct event e = {.type = EVENT_RESTART};
     elastic_lose(l);
-    /* by a verdict that is not durable yet, although all have ended well */
+    /* all parts have ended well, but there is a verdict, which is not durable yet */
     if (l->state == LAUNCH_GOES_ON && rules_condemned(l))
         launch_set(l, LAUNCH_CONDEMNED);
     if (l->state != LAUNCH_CONDEMNED) {
@@ -433,7 +433,7 @@ static void generation_ended(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_RESTARTING);
-    run_append(r, &e); /* durable before the RUNs that it causes: they wait for STARTED, which is behind it */
+    run_append(r, &e); /* durable before the RUNs that it causes: they wait for STARTED, which follows it */
     free((char *)(uintptr_t)e.restart.reason);
     if (e.restart.backoff_ms)
         pause(l, e.restart.backoff_ms);
@@ -491,7 +491,7 @@ void launch_without(struct launch *l)
     run_due(r, r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH ? DUE_LAUNCH : DUE_BARRIER);
 }
 
-/* A part of the launch has ended on all its nodes: a step may wait in vain for a line that this part should have
+/* If a part of the launch has ended on all its nodes, a step may wait in vain for a line that this part should have
  * printed. */
 static void parts_missed(struct launch *l)
 {
@@ -549,8 +549,8 @@ uint32_t launch_generation(const struct wire_record *record)
     return dash && parse_u32(dash + 1, &n) && n > 0 ? n : 1;
 }
 
-/* The launch begins again; this does not count as a restart. Before that, parts of the present generation that still
- * run are stopped. */
+/* The launch begins again; this does not count as a restart. First, parts of the present generation that still run are
+ * stopped. */
 static void reissue(struct launch *l, const char *reason)
 {
     struct run *r = l->run;
@@ -568,8 +568,8 @@ static bool is_half(struct launch *l)
 
 /* A run that started no part of the launch may find parts done on only some of the nodes (the journal was lost, or the
  * run before had to close). They belong to a launch that failed: parts on the other nodes would look for them in vain.
- * A part that never began, on a node whose set-up does not hold any more, would begin on another set-up. And a part on
- * a rented machine that is gone will never end. */
+ * A part that has not begun, on a node whose set-up does not hold any more, would begin on a different set-up. And a
+ * part on a rented machine that is gone will never end. */
 static void drop_half(struct launch *l)
 {
     /* once the epilog has begun, an earlier controller has decided how the launch ended */
@@ -583,9 +583,9 @@ static void drop_half(struct launch *l)
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
 }
 
-/* A launch that this run did not begin has ended on the nodes that are there. Only a node that is left out may know
- * whether these are all of its parts, and whether it is the latest launch. If such a node was not asked, nothing is
- * decided. */
+/* A launch that this run did not begin has ended on the nodes that are connected. Perhaps only a node that is left out
+ * knows whether these are all parts of the launch, and whether it is the latest launch. If such a node was not asked,
+ * nothing is decided. */
 static bool is_in_question(struct launch *l)
 {
     const struct state_run *run = run_recorded(l->run);
@@ -625,7 +625,7 @@ void launch_barrier(struct launch *l)
     if (r->options.mode != RUN_EXECUTE || r->ending != ENDING_NOT)
         return;
     elastic_join(l);
-    /* begins with the node that was missing the last time, else this would cost N * N */
+    /* begins with the node that was missing last time: otherwise this would cost N * N */
     for (uint32_t k = 0; k < r->plan->node_count; k++) {
         uint32_t n = (l->awaited + k) % r->plan->node_count;
         const struct lane *lane = &r->lanes[n];
@@ -635,7 +635,7 @@ void launch_barrier(struct launch *l)
         }
     }
     if (r->stage == STAGE_PORT) {
-        ask_missing(l); /* the question was lost with its connection */
+        ask_missing(l); /* the question may have been lost with its connection */
         return;
     }
     if (r->stage == STAGE_PREFLIGHT) {

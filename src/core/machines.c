@@ -1,6 +1,6 @@
-/* Two nodes of a plan must not be one machine: they would share a ledger and a working directory, and the second
- * HELLO would fence the first. A table leads from an install id to its lane, because each of 10,000 nodes is looked
- * up once. */
+/* Two nodes of a plan must not be one machine: they would share a ledger and a working directory, and the second HELLO
+ * would fence the first. A table leads from an install id to its lane, because each of up to 10,000 nodes is looked up
+ * once. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const char *install_of(const struct run *r, uint32_t node)
     return f && f->install ? f->install : "";
 }
 
-/* The place of the lane that has this install id now, or the free place for the id. If a node came back as another
+/* The entry of the lane that has this install id now, or the free entry for the id. If a node came back as another
  * machine, the entry for its old id stays in the table and no longer matches anything. */
 static uint32_t *place_of(struct run *r, const char *install)
 {

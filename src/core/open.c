@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which steps do the flags void? --fresh: all. --from STEP: that step and the steps behind it (plan_is_from).
- * --again: none, as it asks only for a new launch. (Only set-up is voided: prolog, launch and epilog belong to one
+/* Finds the steps that the flags void. --fresh: all. --from STEP: that step and the steps after it (plan_is_from).
+ * --again: none, because it only asks for a new launch. (Only set-up is voided: prolog, launch and epilog belong to one
  * run anyway.) */
 static int compute_voids(struct run *r, uint32_t flags, const char *from, struct error *err)
 {
@@ -29,7 +29,7 @@ static int compute_voids(struct run *r, uint32_t flags, const char *from, struct
     return -1;
 }
 
-/* The points that this run need not do. */
+/* The ids of the points that this run need not do. */
 static const char **kept_points(struct run *r, uint32_t *ret_count)
 {
     const bool anew = (r->options.flags & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always;
@@ -129,13 +129,13 @@ static int open_again(struct run *r, const struct state_run *run, struct error *
     return 0;
 }
 
-/* Is this host of a journal the plan's node with that number? */
+/* Whether this host of a journal is the plan's node with that number. */
 static bool is_node(const struct plan *plan, uint32_t node, const char *host)
 {
     if (node >= plan->node_count)
         return false;
     bool here = plan->spec->placement == PLACEMENT_HERE;
-    if (here && str_starts(host, "local")) /* a single node here is called "local", the first of several "local-0" */
+    if (here && str_starts(host, "local")) /* one node here is called "local", the first of several "local-0" */
         return true;
     return str_eq(roster_name(plan->roster, node), host);
 }
@@ -163,7 +163,7 @@ static const char *node_missing(const struct state *s, const struct plan *plan, 
     return NULL;
 }
 
-/* A host of this kind that the spec no longer names: rhrun cannot ask it, so the work there would be forgotten. */
+/* Such a host that the spec no longer names: rhrun cannot ask it, so the work there would be forgotten. */
 static const char *node_left_behind(const struct run *r, const struct state_run *open)
 {
     return node_missing(r->state, r->plan, open, is_some_node);
@@ -245,13 +245,13 @@ int run_open(struct run *r, struct error *err)
         run_replay(r);
         return 0;
     }
-    r->opening = OPENING_PROBES; /* another plan: the nodes are asked first whether its launch lives */
+    r->opening = OPENING_PROBES; /* another plan: the nodes are asked first whether that run's launch lives */
     r->work = work_name(r, r->options.flags, true);
     return compute_voids(r, r->options.flags, r->options.from_step, err);
 }
 
-/* How the unfinished run's launch differs from the spec's: "run changed". NULL: it was not begun, or nobody knows
- * how. */
+/* How the unfinished run's launch differs from the spec's: "run changed". NULL: it had not begun, or the difference is
+ * not known. */
 static const char *launch_difference(const struct run *r)
 {
     for (size_t i = 0; i < r->state->cell_count; i++)
@@ -276,7 +276,7 @@ static void hold_back(struct run *r, const struct error *err)
     alarm_set(r->finisher, 0);
 }
 
-/* Why the spec now means another run than the unfinished one. */
+/* Why the spec now means a run that is not the unfinished one. */
 static const char *run_difference(const struct run *r, const struct state_run *open)
 {
     bool variant = str_eq(open->variant, r->plan->spec->variant);

@@ -9,8 +9,8 @@
 struct holder {       /* one per step */
     uint32_t *nodes;  /* all nodes of the step; NULL: not computed yet */
     uint32_t at;      /* index in nodes: where missing_on last found the step undone */
-    bool began, told; /* the step began on some node; a note has told who waits for it */
-    /* the step that holds this one back (its id + 1; 0 = none did), and the node on which it did */
+    bool began, told; /* the step began on some node; a note has said that a node waits for it */
+    /* the step that last held this one back (its id + 1; 0 = none did), and the node that had to wait */
     uint32_t held_by, held_on;
 };
 
@@ -89,9 +89,9 @@ const struct plan_step *run_step_held(struct run *r, const struct plan_step *ste
     return before;
 }
 
-/* While a step is under way, one more node that has done it releases no waiting step. Only two changes matter: that the
- * step begins, because waiting steps can now name it, and that it ends on the last node. So a step costs the number of
- * its nodes, not the square of that number. */
+/* Whether a change of the step's state concerns waiting steps. Only two changes do: the step begins, because waiting
+ * steps can now name it, and the step ends on its last node. So a step costs the number of its nodes, not the square of
+ * that number. */
 static bool is_of_interest(struct run *r, const struct plan_step *step)
 {
     struct holder *h = holder_of(r, step);

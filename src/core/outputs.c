@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED_MS = 1000 }; /* pause until the nodes may have said where rank 0 is */
+enum { ASKED_MS = 1000 }; /* pause after which the nodes may have said where rank 0 is */
 
 struct output_watch { /* one for each step with `every` */
     struct launch *launch;
@@ -23,7 +23,8 @@ static bool is_output(const struct plan_step *step)
     return step->kind->fetch;
 }
 
-/* When the step fetches, and how often. 0, or -1: that is not known. Only the hands know where the files are. */
+/* When the step fetches, and how often. 0, or -1: not known. The folder of results is a placeholder, because only the
+ * hands know the real one. */
 static int when_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
                    struct step_fetch *ret)
 {
@@ -96,7 +97,7 @@ static void on_watch(void *arg)
             outputs_ask(r, w->step, n, true);
 }
 
-/* Is a fetch of one of the watched outputs under way from the node? ask: asks for them. */
+/* Whether a fetch of one of the watched outputs is under way from the node. ask: starts these fetches first. */
 static bool is_coming(struct launch *l, struct lane *lane, bool ask)
 {
     struct run *r = l->run;
@@ -303,7 +304,7 @@ void outputs_pass(struct launch *l)
 
 /* ---- how a fetch has ended ---- */
 
-/* Did no other node of the step have files? A fetch that found no file is recorded as done, with its message as the
+/* Whether no other node of the step had files. A fetch that found no file is recorded as done, with its message as the
  * tail. */
 static bool others_are_empty(struct run *r, const struct plan_step *step, uint32_t node)
 {
@@ -317,7 +318,7 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
     return true;
 }
 
-/* Is the node no longer the machine on which the launch ended, or has it lost all its files? */
+/* Whether the node is no longer the machine on which the launch ended, or has lost all its files. */
 static bool is_replaced(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -365,7 +366,7 @@ static void broken_off(struct run *r, const struct plan_step *step, uint32_t nod
     } else {
         run_note(r, node, "%s", err->text);
     }
-    /* The journal has the task as started and not finished: the next controller does it again. */
+    /* In the journal the task is started and not finished, so the next controller does it again. */
     task_set_state(r, t, TASK_FAILED);
     t->ended_ms = run_wall_ms(r);
     run_due(r, DUE_OUTPUTS);

@@ -1,5 +1,5 @@
-/* The steps of a launch generation: its parts. Most launches have one part. Roles may make several parts, each of which
- * starts when the conditions hold for which it waits. Parts fail together. They have ended well when all of them except
+/* The steps of a launch generation: its parts. Most launches have one part. Roles may make several parts; each part
+ * starts when the conditions for which it waits hold. Parts fail together. They have ended well when all of them except
  * the sidecars have ended well; the sidecars are then stopped. */
 #include "internal.h"
 
@@ -230,8 +230,8 @@ static bool lives(const struct wire_record *rec)
     return rec->state == WIRE_STATE_CLAIMED;
 }
 
-/* Does the record belong to a later launch than the other? While one launch lives no other begins. Within one run the
- * numbers of the generations decide, otherwise the clocks of the nodes. */
+/* Whether the record belongs to a later launch than the other record. While one launch lives, no other begins. Within
+ * one run the numbers of the generations decide, otherwise the clocks of the nodes. */
 static bool is_later(const struct wire_record *rec, const struct wire_record *other)
 {
     const char *dash = strrchr(rec->launch, '-');
@@ -242,7 +242,7 @@ static bool is_later(const struct wire_record *rec, const struct wire_record *ot
     return rec->claim_wall_ms > other->claim_wall_ms;
 }
 
-/* A record of the latest launch that some node has a part of, however that part ended. Parts of an earlier launch that
+/* A record of the latest launch of which some node has a part, however that part ended. Parts of an earlier launch that
  * ended well belong to a generation that failed, because a later one began. */
 static const struct wire_record *latest_part(struct launch *l)
 {
@@ -259,7 +259,7 @@ static const struct wire_record *latest_part(struct launch *l)
     return best;
 }
 
-/* A part of the launch that was found is adopted. A part of an earlier launch counts as not begun. */
+/* Adopts a part of the launch that was found. A part of an earlier launch counts as not begun. */
 static void adopt_part(struct run *r, const struct plan_step *s, uint32_t node, const char *launch)
 {
     const struct wire_record *rec = part_record(r, s, node);
@@ -283,7 +283,7 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
         task_set_state(r, t, TASK_DONE);
 }
 
-/* The launch was taken over: its epilog is taken over, too, if a node has done it. */
+/* The launch was taken over: if a node has done its epilog, the epilog is taken over too. */
 static void adopt_epilog(struct launch *l,
                          const struct wire_record *(*of)(struct lane *lane, const struct plan_step *step))
 {
@@ -332,8 +332,8 @@ bool parts_adopted(struct launch *l)
     return false;
 }
 
-/* The node's record of this part in another controller's launch. If a controller was killed while it took the parts
- * over, a part that is done belongs to that launch. */
+/* The node's record of this part in another controller's launch. If a controller was killed while it took over the
+ * parts, a part that is done belongs to that launch. */
 static const struct wire_record *part_of_another(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);

@@ -12,7 +12,7 @@
 struct lane_patch {
     const char *tree, *attempt, *path;
     uint8_t oid[WIRE_OID_SIZE]; /* of the source that the step found */
-    uint32_t mode;              /* of that source; 0: the file is not as the step left it, or was put back */
+    uint32_t mode;              /* of that source; 0: the file is not as the step left it, or was restored */
     const char *why;            /* why mode is 0, if this controller set it to 0; else NULL */
     bool back;                  /* the file must be restored */
     size_t owner;               /* index of the struct owner that changed it; NOBODY: no kept step did */
@@ -37,7 +37,7 @@ struct judge {
     bool changed;
 };
 
-/* ---- what the node says ---- */
+/* ---- what the node reports ---- */
 
 void patches_add(struct lane *lane, const struct wire_sync_state *s)
 {
@@ -68,8 +68,8 @@ void patches_add(struct lane *lane, const struct wire_sync_state *s)
     }
 }
 
-/* Forgets the changes of earlier attempts of the step: this attempt has changed the files again, or they were restored
- * before. */
+/* Forgets the changes by earlier attempts of the step: this attempt has changed the files again, or they were restored
+ * before it ran. */
 static void drop_older(struct lane *lane, const struct plan_step *step, const char *attempt)
 {
     size_t kept = 0;
@@ -106,8 +106,8 @@ static struct lane *next_lane(const struct judge *j, struct lane *lane)
     return next == lane ? NULL : next;
 }
 
-/* The step that brings the tree to the lane's node, or NULL. A tree in the working directory has that directory's name
- * in its own. */
+/* The step that brings the tree to the lane's node, or NULL. The name of a tree in the working directory contains the
+ * directory's name. */
 static const struct plan_step *bringer(const struct lane *lane, const char *tree)
 {
     const struct run *r = lane->run;

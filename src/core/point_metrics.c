@@ -15,7 +15,7 @@ struct point_metrics {
     struct run *run;
     struct matcher *matcher;
     struct latest **of; /* by point and part, then by metric; NULL: none yet */
-    size_t at;          /* of the line at hand: in `of` */
+    size_t at;          /* index in `of` for the present line */
     bool *limited;      /* by metric: the user was told that its pattern takes too long */
 };
 

@@ -8,13 +8,13 @@
 
 /* ---- what is recorded ---- */
 
-/* Did the attempt end well, and by the key that the step has now? */
+/* Whether the attempt ended well, with the key that the step has now. */
 static bool is_good(const struct state_cell *c, const struct plan_step *step)
 {
     return (c->outcome == OUTCOME_OK || c->was_ok) && str_eq(c->key, step->key);
 }
 
-/* The place that the journal has for the attempt; otherwise: if it has none, or an impossible one. */
+/* The attempt's place in the journal. otherwise: the result if there is none, or an impossible one. */
 static uint32_t recorded_place(const struct state_cell *c, uint32_t otherwise)
 {
     return c && c->place && c->place <= PLACES_MAX ? (uint32_t)c->place - 1 : otherwise;
@@ -30,7 +30,7 @@ static uint32_t parts_of(const struct plan *plan, uint32_t i)
     return plan->points[i].own->node_count;
 }
 
-/* Are all parts of the launch that began with this event recorded, and did they end well? */
+/* Whether all parts of the launch that began with this event are recorded and ended well. */
 static bool is_whole(const struct state *s, const struct plan *plan, uint32_t i, uint64_t seq)
 {
     const struct plan_step *step = &plan->steps[plan->points[i].launch];
@@ -43,11 +43,12 @@ static bool is_whole(const struct state *s, const struct plan *plan, uint32_t i,
 }
 
 struct good_want {
-    const char *run; /* only of this one; NULL: of any */
-    bool believed;   /* only what no flag of the open run voids */
+    const char *run; /* only launches of this run; NULL: of any run */
+    bool believed;   /* only launches that no flag of the open run voids */
 };
 
-/* The latest launch of the point that has ended well, if none has failed since: its first part. Else NULL. */
+/* The first part of the latest launch of the point that ended well; NULL: there is none, or a launch has failed
+ * since. */
 static const struct state_cell *good_launch(const struct state *s, const struct plan *plan, uint32_t i,
                                             const struct good_want *want)
 {
@@ -93,7 +94,7 @@ static bool find_nodes(const struct state *s, const struct plan *plan, uint32_t 
     return count == parts;
 }
 
-/* Were the outputs of the launch that began with this event fetched from the node? */
+/* Whether this output of the launch that began with this event was fetched from the node. */
 static bool came_home(const struct state *s, const struct plan_step *step, uint32_t node, uint64_t seq)
 {
     const struct state_cell *c = cell_at(s, step, node);
@@ -123,7 +124,7 @@ enum outcome point_outcome(const struct run *r, uint32_t i)
         const struct plan_step *step = point_launch(r, i);
         const uint32_t node = r->points->items[i].nodes[k];
         const struct state_cell *c = cell_at(r->state, step, node);
-        /* a restart of its node makes a cell unknown; the outcome of the attempt can still be found there */
+        /* a restart of the node makes its cell unknown, but the attempt's outcome may still be found on the node */
         if (!c || c->outcome == OUTCOME_NONE ||
             task_in_flight(&r->tasks[(size_t)step->id * r->plan->node_count + node]))
             return OUTCOME_NONE;
@@ -146,7 +147,7 @@ const struct state_cell *point_failure(const struct run *r, uint32_t i)
     return first;
 }
 
-/* ---- what this run had done, before this process ---- */
+/* ---- what this run did before this process ---- */
 
 struct found {
     const struct state_cell *latest; /* a part of the latest launch in this run; NULL: there was none */
@@ -202,11 +203,11 @@ static void replay_launch(struct run *r, uint32_t i)
         bad = bad || t->state == TASK_FAILED;
     }
     point_set_state(r, i, POINT_RUNS);
-    for (uint32_t k = 0; k < r->points->parts && bad; k++) /* they are stopped when their nodes are connected */
+    for (uint32_t k = 0; k < r->points->parts && bad; k++) /* the parts are stopped when their nodes are connected */
         task_want_stop(run_task(r, step, point->nodes[k]));
 }
 
-/* The point's launch has ended well: which of its files have been fetched? */
+/* The point's launch has ended well: finds out which of its files have been fetched. */
 static void replay_files(struct run *r, uint32_t i, const struct state_cell *good)
 {
     const struct plan_point *p = &r->plan->points[i];
@@ -272,7 +273,7 @@ void points_replay(struct run *r)
                  kept < r->plan->point_count ? "" : "; the changed `outputs` are fetched");
 }
 
-/* ---- what nodes have of them ---- */
+/* ---- the nodes' records of points ---- */
 
 struct point_slot {
     const char *slot; /* of its launch */
@@ -309,8 +310,8 @@ bool points_want(const struct run *r, const struct wire_record *rec)
     return r->points && !(r->options.flags & RUN_FLAGS_ANEW) && point_of(r, rec) != POINT_NO_NODE;
 }
 
-/* May the record stand for the point, which waits? That of the latest attempt may, whichever run began it: a run of
- * another plan replaced that run before it had learned of the end. */
+/* Whether the record may stand for the point, which must wait for a place. The record of the latest attempt may,
+ * whichever run began the attempt: a run of another plan may have replaced that run before it learned of the end. */
 static bool may_take(const struct lane *lane, uint32_t i, const struct wire_record *rec)
 {
     const struct run *r = lane->run;
@@ -330,7 +331,7 @@ static bool is_done_there(const struct run *r, const struct wire_record *rec)
     return wire_record_success(rec) && str_eq(rec->variant, r->work) && rec->same_boot;
 }
 
-/* The point is on the nodes that have its records; the caller finds out how far it is. Returns its launch. */
+/* Puts the point on the nodes that have its records; the caller finds out how far the point is. Returns its launch. */
 static const struct plan_step *take(struct run *r, uint32_t i, uint32_t place)
 {
     struct point *point = &r->points->items[i];
@@ -370,7 +371,7 @@ void points_adopt(struct lane *lane)
     }
 }
 
-/* ---- the same, where a launch has parts on several nodes ---- */
+/* ---- the same for a launch with parts on several nodes ---- */
 
 struct part {
     uint32_t point, node;
@@ -387,14 +388,14 @@ static int by_launch(const void *a, const void *b)
                                 : 0;
 }
 
-/* Of all nodes that have listed their records; heap. */
+/* The parts on all nodes that have listed their records; heap. */
 static struct part *find_parts(const struct run *r, size_t *ret_count)
 {
     struct part *list = NULL;
     size_t count = 0, cap = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct lane *lane = &r->lanes[n];
-        const bool said = lane_has_listed(lane) && lane->state != LANE_FAILED; /* it may be away again by now */
+        const bool said = lane_has_listed(lane) && lane->state != LANE_FAILED; /* the node may be away again by now */
         for (size_t k = 0; said && k < lane->record_count; k++) {
             const struct wire_record *rec = &lane->records[k];
             const bool lives = rec->state == WIRE_STATE_CLAIMED && !lane_has_orphan(lane, rec->attempt);
@@ -414,7 +415,7 @@ static struct part *find_parts(const struct run *r, size_t *ret_count)
     return list;
 }
 
-/* Does the point wait, and is each of its parts on a different node? */
+/* Whether the point waits for a place and each of its parts is on a different node. */
 static bool is_wanted(const struct run *r, const struct part *parts)
 {
     for (uint32_t k = 1; k < r->points->parts; k++)
@@ -455,8 +456,8 @@ static bool all_done(const struct run *r, const struct part *parts)
     return true;
 }
 
-/* Launches that are done come first, because launches that run hold their nodes from then on. True: a launch that is
- * done waits for nodes that have a point whose own end is not recorded yet. */
+/* Takes over launches: those that are done before those that run, because a running launch holds its nodes from then
+ * on. True: a launch that is done must wait, because one of its nodes has a point whose own end is not recorded yet. */
 static bool meet(struct run *r, const struct part *list, size_t count, bool done)
 {
     bool waits = false;

@@ -90,14 +90,14 @@ static void leave_place(struct run *r, uint32_t i, uint32_t node)
     p->used[node]--;
 }
 
-/* May the node begin a point? */
+/* Whether the node may begin a point. */
 static bool is_open(struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
     return lane->state == LANE_BARRIER && lane_is_ready(lane) && lane->orphan_count == 0 && !lane->doubtful;
 }
 
-/* Of the nodes behind `after`, the one with the most room; POINT_NO_NODE: there is none. */
+/* Of the nodes from `after` on, the one with the most room; POINT_NO_NODE: there is none. */
 static uint32_t free_node(struct run *r, uint32_t after)
 {
     const struct points *p = r->points;
@@ -113,8 +113,8 @@ static uint32_t free_node(struct run *r, uint32_t after)
     return best;
 }
 
-/* As many nodes with room as a point takes, ascending. A point on several nodes has each of them to itself, so all
- * nodes with room have the same room. False: there are not enough, and none is taken. */
+/* Finds as many nodes with room as a point takes, ascending. A point on several nodes has each of them to itself, so
+ * all nodes with room have the same room. False: there are not enough, and none is taken. */
 static bool find_free(struct run *r, uint32_t *ret)
 {
     uint32_t count = 0;
@@ -178,7 +178,7 @@ void point_reset(struct run *r, const struct plan_step *step, uint32_t node)
         task_set_state(r, t, TASK_PENDING);
 }
 
-/* ---- how they go on ---- */
+/* ---- how points go on ---- */
 
 static void begin(struct run *r, uint32_t i)
 {
@@ -193,7 +193,7 @@ static void begin(struct run *r, uint32_t i)
     task_start_many(r, step, point->nodes, r->points->parts, 0);
 }
 
-/* A point that has asked for a port begins later: others may have its nodes. */
+/* A point that has asked for a port does not begin yet: it waits again, and other points may have its nodes. */
 static void withdraw(struct run *r, uint32_t i)
 {
     for (uint32_t k = 0; k < r->points->parts; k++)
@@ -248,8 +248,8 @@ bool points_port(struct run *r, uint64_t token, uint32_t node, uint32_t port)
     return true;
 }
 
-/* Starts the fetches for a launch that has ended in this way, from nodes that are connected. True: there are fetches,
- * now or when their node is back. */
+/* Starts the fetches that are due after the point's launch, from nodes that are connected. True: there are fetches, now
+ * or when their node is back. */
 static bool fetch_begin(struct run *r, uint32_t i)
 {
     const struct plan_point *p = &r->plan->points[i];
@@ -311,7 +311,7 @@ bool point_has_failed(const struct run *r, uint32_t i, enum outcome outcome)
     return outcome == OUTCOME_FAILED || outcome == OUTCOME_TIMED_OUT;
 }
 
-/* Why the point failed; for a point on several nodes also where. */
+/* Why the point failed; for a point on several nodes, also where. */
 static const char *words_of(struct run *r, uint32_t i, const struct event_finished *end)
 {
     const struct cause *seen = &r->points->items[i].cause;
@@ -393,7 +393,7 @@ static bool is_broken(struct run *r, uint32_t i)
     return false;
 }
 
-/* Of launches of which a part did not end well, the other parts are stopped. */
+/* If a part of a launch did not end well, stops the launch's other parts. */
 static void stop_broken(struct run *r)
 {
     struct points *p = r->points;
@@ -436,8 +436,8 @@ static void all_over(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         for (size_t s = 0; s < r->plan->step_count && r->plan->steps[s].kind->phase == PHASE_SETUP; s++) {
             if (!task_in_flight(run_task(r, &r->plan->steps[s], n)) || !presence_is_here(r->lanes[n].presence))
-                continue;                                                  /* its next contact tells */
-            task_stop(r, &r->plan->steps[s], n, WIRE_STOP, STOP_GRACE_MS); /* a node that came too late */
+                continue;                                                  /* the node's next contact tells */
+            task_stop(r, &r->plan->steps[s], n, WIRE_STOP, STOP_GRACE_MS); /* the node came too late */
             busy = true;
         }
     if (busy)
@@ -455,7 +455,8 @@ static void all_over(struct run *r)
     run_close(r, p->failed ? RUN_FAILED : RUN_DONE, p->failed ? 1 : 0);
 }
 
-/* No node that is connected, or may still come, has a place for a point. */
+/* Fails the run if nothing runs and too few nodes, of those that are connected or may still come, have a place for a
+ * point. */
 static void check_places(struct run *r)
 {
     const struct points *p = r->points;
@@ -470,7 +471,7 @@ static void check_places(struct run *r)
     run_fail(r, RUN_FAILED, &err);
 }
 
-/* The RUN names all nodes of the point, so they must have been listed or have failed. */
+/* The RUN names all nodes of the point, so each must have answered a greeting. */
 static bool are_known(const struct run *r, uint32_t i)
 {
     for (uint32_t k = 0; k < r->points->parts; k++)
@@ -541,8 +542,8 @@ void points_pass(struct run *r)
         return;
     }
     withdraw_asking(r);
-    /* the first run of a journal: an older journal may have been lost, and a node that was not listed may have points
-     * that are done */
+    /* in the first run of a journal: an older journal may have been lost, and a node that was not listed may have
+     * points that are done */
     if (r->state->run_count <= 1 && (r->unheard > 0 || (p->parts > 1 && !p->met)))
         return;
     for (; p->next < r->plan->point_count && (!most || p->running < most); p->next++) {
@@ -557,7 +558,7 @@ void points_pass(struct run *r)
     check_places(r);
 }
 
-/* A node lists its records: fetches from it are asked for again, and an answer about a port may be lost. */
+/* The node has listed its records: asks again for fetches from it, and for a port, because the answer may be lost. */
 void points_listed(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -604,7 +605,7 @@ bool points_node_failed(struct run *r, uint32_t node, const struct error *err)
         if (task_in_flight(t))
             task_set_state(r, t, TASK_FAILED);
     }
-    for (uint32_t i = 0; i < r->plan->point_count; i++) /* its outputs cannot be fetched from there */
+    for (uint32_t i = 0; i < r->plan->point_count; i++) /* outputs of its points cannot be fetched from there */
         if (r->points->items[i].state == POINT_FETCHES && point_part(r, i, node) != POINT_NO_NODE)
             fetch_on(r, i);
     r->lanes[node].orphan_count = 0;

@@ -33,7 +33,8 @@ struct point {
     bool kept;       /* DONE: an earlier run did it */
     bool good;       /* FETCHES: the launch ended well */
     uint32_t *nodes; /* one for each part, ascending: rank 0 is on the first. Not set while the point WAITS */
-    uint32_t place;  /* the place on its node, from 0, while it has one. A point on several nodes has each to itself */
+    /* the place on its node, from 0, while it has one. A point on several nodes has each node to itself */
+    uint32_t place;
     uint32_t port;   /* 0: none */
     uint32_t tries;  /* launches that failed in this run */
     uint32_t undone; /* launches in this run that left no outcome */
@@ -46,12 +47,12 @@ struct points {
     uint32_t next;       /* no point before this one waits */
     uint32_t running, over, failed;
     uint32_t broken;     /* parts that did not end well since the others of their launches were last stopped */
-    uint8_t **taken;     /* per node, a bit for each place: is it taken? NULL: none was taken yet */
+    uint8_t **taken;     /* per node, a bit for each place that is taken. NULL: none was taken yet */
     uint32_t *used;      /* per node: how many places are taken */
-    uint32_t *at;        /* per node: the point that was put there last */
+    uint32_t *at;        /* per node: the point that was placed there last */
     uint32_t *room;      /* of find_free */
     bool met;            /* points_meet has run, and has nothing left to do */
-    bool taken_over;     /* it took over launches that still run */
+    bool taken_over;     /* points_meet has taken over launches that still run */
     struct point_slot *slots;      /* sorted: see point_records.c */
     struct point_metrics *metrics; /* NULL: the spec has none */
 };
@@ -59,23 +60,23 @@ struct points {
 /* ---- points.c ---- */
 const struct plan_step *point_launch(const struct run *r, uint32_t i);
 uint32_t point_most_tries(const struct run *r); /* how many launches may fail before the last one */
-/* Which part of the point the node has, from 0; POINT_NO_NODE: none. */
+/* The number of the node's part of the point, from 0; POINT_NO_NODE: it has none. */
 uint32_t point_part(const struct run *r, uint32_t i, uint32_t node);
 /* The place may be beyond the existing ones: a point stays where an earlier controller put it. */
 void point_take_place(struct run *r, uint32_t node, uint32_t place);
 uint32_t point_free_place(const struct points *p, uint32_t node);
 void point_set_state(struct run *r, uint32_t i, enum point_state to);
 void point_put_on(struct run *r, uint32_t i); /* from now on its steps run on its nodes */
-/* A step of the point, which was on another node before, begins again. */
+/* A step of the point begins again, after it was on another node. */
 void point_reset(struct run *r, const struct plan_step *step, uint32_t node);
-/* Does a launch that ended in this way count as a failure? */
+/* Whether a launch that ended in this way counts as a failure. */
 bool point_has_failed(const struct run *r, uint32_t i, enum outcome outcome);
 
 /* ---- point_records.c ---- */
 /* How the point's latest launch has ended, by the cells of all parts. NONE: not all have ended. STOPPED: it was only
  * stopped, or never began. UNKNOWN: a part has no outcome, and others may have failed because of that. */
 enum outcome point_outcome(const struct run *r, uint32_t i);
-/* Of the parts that failed, the first in the journal; NULL: none failed. */
+/* Of the parts that failed, the one that ended first, by the journal's clock; NULL: none failed. */
 const struct state_cell *point_failure(const struct run *r, uint32_t i);
 struct point_slot *point_slots_create(const struct run *r);
 
@@ -89,7 +90,8 @@ const char *point_metrics_json(const struct run *r, uint32_t point, uint32_t nod
 /* ---- point_text.c ---- */
 /* The names of points that failed, as many as there is room for. At least one has failed; returns the first. */
 uint32_t points_put_failed(struct run *r, struct buf *b);
-/* The hint is a command that prints the point's output and can be pasted; it has the id if the name is long. */
+/* The hint is a command, ready to paste, that prints the point's output; a name that is long or cannot be printed is
+ * replaced by the point's id. */
 void point_hint_logs(const struct run *r, uint32_t i, const char *what, const char *more, struct error *err);
 
 #endif

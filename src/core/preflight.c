@@ -1,17 +1,17 @@
 /* Preflight: decides when a launch is checked before it begins, and what follows from the findings. src/run/preflight.c
- * checks the nodes. Preflight is done again before a later generation if a node has restarted, was replaced or was set
- * up again since. */
+ * checks the nodes. Preflight is done again before a later generation if a node has restarted, or was replaced or set
+ * up again. */
 #include "internal.h"
 
 #include <stdlib.h>
 
 struct preflight_state {
-    uint64_t asked, awaited; /* tokens: of the last question; of the question whose answer is awaited, 0 = none */
+    uint64_t asked, awaited; /* tokens: of the last question; of the question that is not answered yet, 0 = none */
     bool done;
     bool lost;            /* a question may have been lost with its connection, or with a node that is left out */
     bool setup_changed;   /* since preflight was done */
     char *(*machines)[2]; /* per node: its boot and install ids when preflight was last done */
-    /* node + 1 that the question is about: may it join? 0 = the question is about the whole launch */
+    /* the node, plus 1, if the question is whether that node may join; 0 = the question is about the whole launch */
     uint32_t joiner;
 };
 
@@ -20,7 +20,7 @@ static const struct spec_preflight *spec_of(const struct run *r)
     return &r->plan->spec->distributed.preflight;
 }
 
-/* False: the job has no `distributed`. Only doctor checks such a job, and only whether it has its interpreters. */
+/* False: the job has no `distributed`. Only doctor checks such a job, and only for its interpreters. */
 static bool is_distributed(const struct run *r)
 {
     return r->plan->spec->distributed.present;
@@ -34,7 +34,7 @@ static bool is_wanted(const struct run *r)
     return !(w->no_ports && w->no_clocks && w->no_disk && w->no_gpus && w->no_versions);
 }
 
-/* ---- which machines were looked at ---- */
+/* ---- which machines were checked ---- */
 
 static bool is_same(const struct launch *l, uint32_t node)
 {
@@ -59,7 +59,7 @@ static void remember_machines(struct launch *l)
     }
 }
 
-/* Is the node asked? A node that is left out or cannot be reached is not. */
+/* Whether the node is asked. A node that is left out or cannot be reached is not. */
 static bool is_asked(const struct lane *lane)
 {
     return !lane->left_out && lane->state != LANE_FAILED;
@@ -195,7 +195,7 @@ static void take_of_joiner(struct launch *l, const struct input *in)
         elastic_bar(l, node, &err);
     else
         elastic_checked(l, node);
-    elastic_join(l); /* other nodes may wait for their turn to join */
+    elastic_join(l); /* other nodes may be waiting to join */
 }
 
 /* Prints notes for findings that are only notes. The first finding that keeps the job from running fails the run. */

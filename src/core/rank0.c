@@ -1,7 +1,7 @@
-/* Outputs with `nodes: first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is
+/* Outputs with `nodes: first` when torch itself numbers the nodes: they come from the node of rank 0. Each node is
  * asked for the file that its launcher left there (step/rank0.py). Then that one node fetches, and the others are asked
  * which files they have: those files stay where they are. Such a step is a task on every node, so that a later
- * controller sees the same; memory has only what the nodes have answered. All decisions are made in one pass of the
+ * controller sees the same; only the nodes' answers are kept in memory alone. All decisions are made in one pass of the
  * turn, which finds the next action in the tasks' states. */
 #include "internal.h"
 
@@ -18,7 +18,7 @@ struct look {       /* the files that an output would fetch from a node */
     bool done;
     uint64_t files, sum; /* sum: a digest that tells these files from others, in any order */
 };
-struct answer { /* of a node: does it have the file of rank 0? */
+struct answer { /* a node's answer: whether it has the file of rank 0 */
     uint64_t token;
     bool done;
     uint64_t mtime_ns; /* when that file was last changed; 0 = it has none */
@@ -94,17 +94,17 @@ bool rank0_is_elsewhere(const char *tail)
     return str_eq(tail, elsewhere);
 }
 
-/* ---- which node? ---- */
+/* ---- which node had rank 0 ---- */
 
-/* Does the node's answer count, and does the run wait for it? It does not wait for a node that is away while the run is
- * being stopped. */
+/* Whether the node's answer counts, so that the run waits for it. A run that is being stopped does not wait for a node
+ * that is away. */
 static bool takes_part(const struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
     return lane->presence != PRESENCE_GONE && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
 }
 
-/* What the fetched outputs show: 1: one came from this node; 0: one did not; -1: nothing. */
+/* What the fetched outputs show: 1: one came from this node; 0: one came from another node; -1: nothing. */
 static int told_by_journal(struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -132,8 +132,8 @@ static void know(struct launch *l, uint32_t node, bool found)
     l->rank0->node = node;
 }
 
-/* In each rendezvous all nodes make or remove their files. So with a fixed number of nodes the first file that is found
- * decides. With MIN:MAX nodes a node that has left may have kept its file: the newest file counts. */
+/* In each rendezvous every node makes or removes its file. So with a fixed number of nodes the first file that is found
+ * decides. With MIN:MAX nodes a node that has left may have kept its file, so the newest file counts. */
 static void find_out(struct launch *l)
 {
     struct run *r = l->run;
@@ -201,7 +201,7 @@ static bool look_at(struct launch *l, const struct plan_step *step, uint32_t nod
     return true;
 }
 
-/* Has the node files that rank 0's node does not have? Where nodes share a folder, they have the same files. */
+/* Whether the node has files that rank 0's node does not have. Nodes that share a folder have the same files. */
 static bool has_others(struct launch *l, const struct plan_step *step, uint32_t node)
 {
     struct run *r = l->run;
@@ -232,8 +232,8 @@ static void say_others(struct launch *l, const struct plan_step *step)
     buf_free(&names);
 }
 
-/* A step ends on the other nodes when it has ended on rank 0's node: the user is told which files are on the others
- * before the journal has the step as done there. */
+/* When a step has ended on rank 0's node, it ends on the other nodes. Before the journal has the step as done there,
+ * the user is told which files are on those nodes. */
 static void advance(struct launch *l, const struct plan_step *step)
 {
     struct run *r = l->run;
@@ -278,7 +278,7 @@ void rank0_pass(struct launch *l)
             advance(l, &r->plan->steps[i]);
 }
 
-/* ---- answers; one that nobody awaits any more is ignored ---- */
+/* ---- answers; an answer that is no longer awaited is ignored ---- */
 
 void rank0_told(struct launch *l, uint32_t node, uint64_t token, uint64_t at_ns)
 {

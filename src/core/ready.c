@@ -12,7 +12,7 @@ struct ready {
     struct run *run;
     const struct plan_step *step;
     uint32_t node;
-    /* the role's workers there: the first one's number, how many, and how many have not printed the line */
+    /* the role's workers there: number of the first, how many, and how many have not printed the line */
     uint32_t first, count, left;
     bool *seen;
     struct regex *pattern;
@@ -98,7 +98,7 @@ static void on_late(void *arg)
     task_finish(ready->run, ready->step, ready->node, &late, false);
 }
 
-/* The step has begun, or an earlier controller had begun it. Lines that were printed before this call count. */
+/* The step has begun, in this controller or an earlier one. Lines that were printed before this call count. */
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct plan_step *launch = &r->plan->steps[step->watch->step];

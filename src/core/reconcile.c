@@ -1,5 +1,5 @@
 /* The records of a node, when it has listed them: journal and ledger are compared after every HELLO. The core attaches
- * to an attempt that lives, or stops it if nobody wants it. It takes the end of an attempt that has ended. It sends RUN
+ * to an attempt that lives, or stops it if no run needs it. It takes the end of an attempt that has ended. It sends RUN
  * again for an attempt that never began. */
 #include "internal.h"
 
@@ -26,11 +26,11 @@ void lane_orphan(struct lane *lane, const char *attempt)
         lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
         memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
     }
-    attach(lane, attempt, UINT64_MAX); /* only its end is wanted, not its output */
+    attach(lane, attempt, UINT64_MAX); /* only its end is needed, not its output */
     run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
-/* The node's record of a step behind the barrier that this run may take over, if is_held agrees: the node may have lost
+/* The node's record of a step after the barrier that this run may take over, if is_held agrees: the node may have lost
  * power since. */
 static const struct wire_record *found(struct lane *lane, const struct plan_step *step)
 {
@@ -126,8 +126,8 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
                    launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
-/* What follows for an attempt that the journal has as under way. *ret_record: the record that stands for the attempt,
- * or NULL. */
+/* Decides about an attempt that is under way according to the journal. *ret_record: the record that stands for the
+ * attempt, or NULL. */
 static enum belief belief_under_way(struct lane *lane, const struct plan_step *step,
                                     const struct wire_record **ret_record)
 {
@@ -136,7 +136,7 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     const struct wire_record *rec = *ret_record = lane_record(lane, t->attempt);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = lane->facts;
-    bool same = cell && cell->outcome == OUTCOME_NONE && !cell->adopted /* an adopted one was in the ledger */ &&
+    bool same = cell && cell->outcome == OUTCOME_NONE && !cell->adopted /* an adopted attempt was in the ledger */ &&
                 str_eq(cell->boot_id, facts->boot_id) && str_eq(cell->install, facts->install);
     bool stopped = task_is_to_stop(r, step, t);
     uint32_t so = rec ? FACT_OWN : 0;
@@ -174,18 +174,17 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
     case BELIEF_ATTACH:
         attach_task(lane, step);
         break;
-    case BELIEF_TAKE: /* its machine went down in order: the record says why it ended */
+    case BELIEF_TAKE: /* its machine went down in an orderly way: the record says why the attempt ended */
         task_finish(r, step, lane->index, rec, false);
         break;
-    case BELIEF_ADOPT: /* of a launch all parts are adopted, or none: parts_done_by_another */
+    case BELIEF_ADOPT: /* of a launch, all parts or none are adopted: parts_done_by_another */
         if (is_before_barrier(r) && step->kind->phase == PHASE_LAUNCH)
             task_set_state(r, t, TASK_HELD);
         else
             task_finish(r, step, lane->index, rec, true);
         break;
     case BELIEF_RESEND:
-        /* RUN goes out only behind the barrier: the set-up under the launch is checked first, and may have to be done
-         * again. */
+        /* RUN goes out only after the barrier: the launch's set-up is checked first, and may have to be done again. */
         if (is_before_barrier(r) && !step->watch &&
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
             task_set_state(r, t, TASK_HELD);
@@ -209,7 +208,8 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
     }
 }
 
-/* A node that cannot have the workers asked for (it has no GPU, say) ends the run before its set-up, not after it. */
+/* A node that cannot have the workers that the spec asks for (for example because it has no GPU) fails the run before
+ * its set-up, not after it. */
 static void check_workers(struct lane *lane)
 {
     const struct wire_facts *f = lane->facts;
@@ -270,7 +270,7 @@ void lane_reconcile(struct lane *lane)
             lane_orphan(lane, rec->attempt);
         }
     }
-    /* before any step goes on, because that step may depend on one that is in doubt */
+    /* must come before any step goes on, because that step may depend on a step that is in doubt */
     if (elastic_is_outside(run_launch(r), lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
     else if (!first || lane->left_out)

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Did prolog, launch and epilog end well in this run, under the plan's keys? Where the journal has no hash of the job,
- * this shows that set-up is the same, too, because the launch's key chains to it. */
+/* Whether prolog, launch and epilog ended well in this run, with the plan's keys. If the journal has no hash of the
+ * job, this shows that set-up is the same too, because the launch's key chains to it. */
 static bool ended_well(const struct state *s, const struct plan *plan, const struct state_run *run)
 {
     bool launched = false;
@@ -16,7 +16,7 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
             const struct state_cell *c = step->on[n] ? state_cell_find(s, step->scope, step->name, n) : NULL;
             bool here = c && str_eq(c->run, run->id);
             if (step->kind->phase == PHASE_SETUP && here && run->status == RUN_OPEN && c->outcome == OUTCOME_FAILED)
-                return false; /* the run is about to fail: its controller was killed before it could say so */
+                return false; /* the run is about to fail: its controller was killed before it could record that */
             if (step->kind->phase < PHASE_PROLOG || !step->on[n] || step->sidecar)
                 continue;
             if (step->kind->phase == PHASE_OUTPUTS) {

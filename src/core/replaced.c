@@ -1,8 +1,8 @@
 /* Rented machines that are lost and replaced. If a machine was lost between two controllers, its attempts have no
  * outcome, which is not a failure of the job. While a run goes on, a rule with replace_node gives a machine up: from
  * then on its node is lost, until it is another machine. Set-up there, the ends of attempts there and the next
- * generation follow as for any node that comes back as another machine. None of this is only in memory: a controller
- * that continues the run finds the lost machine replaced, or finds the rule's verdict and the old machine. */
+ * generation follow as for any node that comes back as another machine. All of this is on disk: a controller that
+ * continues the run finds either the lost machine replaced, or the rule's verdict and the old machine. */
 #include "internal.h"
 #include "rules.h"
 
@@ -11,7 +11,7 @@ bool lane_is_elsewhere(const struct lane *lane, const struct state_cell *c)
     return c && c->install && lane->facts && !str_eq(c->install, lane->facts->install);
 }
 
-/* Has the task failed only because its node's machine is gone? */
+/* Whether the task has failed only because its node's machine is gone. */
 static bool is_lost(struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct state_cell *c = step->on[node] ? state_cell_find(r->state, step->scope, step->name, node) : NULL;
@@ -28,9 +28,9 @@ const char *replaced_part(struct launch *l)
             const struct plan_step *step = &r->plan->steps[i];
             if (step->kind->phase > PHASE_LAUNCH || !is_lost(r, step, n))
                 continue;
-            if (step->kind->phase == PHASE_PROLOG) /* it is done on the new machine */
+            if (step->kind->phase == PHASE_PROLOG) /* the prolog is done on the new machine */
                 task_set_state(r, run_task(r, step, n), TASK_PENDING);
-            else if (!rules_condemned(l)) /* else the launch has failed, and the next step is decided */
+            else if (!rules_condemned(l)) /* otherwise the launch has failed, and its restart or end is decided */
                 name = r->lanes[n].name;
         }
     return name;

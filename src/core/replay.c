@@ -7,7 +7,7 @@
 
 /* ---- where the workers meet ---- */
 
-/* For the lock: which workers are where. A controller that continues the launch does not need it. */
+/* For the lock: which workers are on which nodes. A controller that continues the launch does not need this. */
 static void places_write(const struct plan *plan, struct buf *b)
 {
     uint32_t first = 0;
@@ -63,11 +63,11 @@ static void bind_read(struct launch *l, const char *json)
     arena_destroy(arena);
 }
 
-/* ---- what a task is ---- */
+/* ---- the state of a task ---- */
 
-/* Does the cell belong to the launch's latest generation, or to a step behind that one? Steps before the launch belong
- * to every generation. Steps behind an adopted generation can belong to no other generation, although the journal got
- * the launch after them. */
+/* Whether the cell belongs to the launch's latest generation, or to a step after that generation. Steps before the
+ * launch belong to every generation. Steps after an adopted generation cannot belong to another one, although they may
+ * be in the journal before the launch. */
 static bool is_of_latest(const struct state_run *run, const struct plan_step *step, const struct state_cell *c)
 {
     if (step->kind->phase == PHASE_LAUNCH)
@@ -87,7 +87,7 @@ static enum task_state task_of_bad_end(const struct plan_step *step, const struc
     case PHASE_LAUNCH:
     case PHASE_EPILOG:
         return TASK_FAILED;
-    case PHASE_OUTPUTS: /* anything but a failure: it is fetched again */
+    case PHASE_OUTPUTS: /* unless it failed, it is fetched again */
         return c->outcome == OUTCOME_FAILED ? TASK_FAILED : TASK_PENDING;
     }
     return TASK_PENDING;
@@ -112,8 +112,8 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
     return task_of_bad_end(step, c);
 }
 
-/* How often the step has failed in this run; at most once more than it may: then no earlier controller failed the run
- * for it. */
+/* How often the step has failed in this run, at most retry_times + 1: with that number, an earlier controller died
+ * before it could fail the run. */
 static uint32_t tries_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
 {
     bool failed = c && (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
@@ -162,7 +162,7 @@ static void replay_task(struct run *r, const struct plan_step *step, uint32_t no
     t->ended_ms = c->finished_ms;
 }
 
-/* Did this run decide to begin its latest generation, and has no part of that generation begun? */
+/* Whether this run has decided to begin its latest generation, and no part of that generation has begun. */
 static bool is_only_decided(const struct run *r, const struct state_run *run)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -189,7 +189,7 @@ void run_replay(struct run *r)
             if (r->plan->steps[i].on[n])
                 replay_task(r, &r->plan->steps[i], n);
     points_replay(r);
-    if (is_only_decided(r, run)) /* so that it begins under that number */
+    if (is_only_decided(r, run)) /* so that the generation begins with that number */
         l->generation--;
     if (!r->fetch_only)
         elastic_members(l);

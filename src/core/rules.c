@@ -11,7 +11,7 @@ enum { LINE_MAX = 400, CANDIDATES_MAX = 1000 };
 struct rank_of { /* a worker, by node and rank; a launcher has no rank */
     uint32_t node, rank;
 };
-/* A line that matches a rule and was printed after the generation had failed: it counts if its worker failed first. */
+/* A matching line that was printed after the generation had failed: it counts if its worker failed first. */
 struct candidate {
     struct rank_of of;
     const struct plan_step *step;
@@ -25,7 +25,7 @@ struct rules {
     struct matcher *matcher; /* NULL: there are no patterns */
     size_t pattern_count;
     uint32_t *rule_of, *metric_of; /* per pattern: the index of its rule or metric, or NO_RULE */
-    /* [role * patterns]: does the pattern apply to the role's lines? The last row is for workers without a role */
+    /* [role * patterns]: the pattern applies to the role's lines. The last row is for workers without a role */
     bool *wanted;
     uint32_t *used; /* per rule: how often it applied in this run; filled in for each decision */
     bool has_ends;  /* some rule has a pattern together with a status or signal */
@@ -35,7 +35,7 @@ struct rules {
     struct rank_of line_of;
     /* the present generation */
     bool active, quiet; /* quiet: the lines are read again and were seen before */
-    /* [worker * rules]: the worker printed a matching line; launchers come behind the workers, by node */
+    /* [worker * rules]: the worker printed a matching line; launchers come after the workers, by node */
     bool *seen;
     size_t seen_workers;
     struct candidate *candidates;
@@ -146,7 +146,7 @@ void rules_destroy(struct rules *x)
     free(x);
 }
 
-/* ---- who and what, in words ---- */
+/* ---- workers and lines, in words ---- */
 
 static uint32_t role_of(const struct rules *x, struct rank_of of)
 {
@@ -207,8 +207,8 @@ static struct state_decision decide(const struct rules *x, const struct state_ha
     return d;
 }
 
-/* The rule applies: appends its event, before anything that follows from it. generation: the one on which the rule is a
- * verdict; 0: none. */
+/* The rule applies: appends its event, before anything that follows from it. generation: the event's; 0: it concerns a
+ * node alone, and is no verdict. */
 static void count_for(struct rules *x, const struct state_decision *d, uint32_t generation, struct rank_of of,
                       const char *reason, const char *line, const struct awaited *then)
 {
@@ -290,7 +290,7 @@ const char *rules_words(const struct launch *l)
                              : arena_printf(l->run->arena, "%s (rule %u: %s)", what, v->rule, spec_actions[v->action]);
 }
 
-/* A rule has decided what follows before all workers have ended: from now on that is the first cause. */
+/* A rule has decided what follows before all workers have ended: from now on its reason is the first cause. */
 static void set_cause(struct rules *x, const struct state_decision *d, const struct plan_step *step, struct rank_of of,
                       const char *line)
 {
@@ -314,7 +314,7 @@ void rules_lost_for_good(struct launch *l, uint32_t node, const char *words)
     error_set(&err, ERROR_INFRA, "%s", words);
     error_hint(&err, "its workers may still run there: the next run stops them");
     run_fail(l->run, RUN_FAILED, &err);
-    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* the others have waited enough */
+    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* the others waited long enough */
 }
 
 /* A rule decides fail or restart while workers still run. */
@@ -351,7 +351,7 @@ void rules_begin(struct launch *l)
 {
     struct run *r = l->run;
     struct rules *x = l->rules;
-    if (!x || (x->active && parts_begun(l))) /* the rules have seen everything of this generation */
+    if (!x || (x->active && parts_begun(l))) /* the rules have seen all of this generation */
         return;
     forget_generation(x);
     x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
@@ -467,7 +467,7 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
     struct rules *x = l->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
-    /* no rule applies: the other nodes are stopped before this node's part has ended */
+    /* there are no rules: the other nodes are stopped at once, before this node's part has ended */
     if (!x || x->spec->rule_count == 0) {
         if (end->cause == WIRE_CAUSE_PREEMPTED) /* the node's record may never come */
             attempt_cause(l, step, node, end);
@@ -610,8 +610,8 @@ bool rules_await_nodes(const struct launch *l)
     return false;
 }
 
-/* Will the launch start again, whatever happens to this node? Then its attempts have ended, or are being stopped. False
- * if the generation of the last RESTART has begun: another controller may have left it running, or done. */
+/* Whether the launch will start again, whatever happens to this node: its attempts have ended or are being stopped.
+ * False if the generation of the last RESTART has begun: another controller may have left it running or done. */
 static bool starts_again(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
@@ -625,8 +625,8 @@ static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
     return subject(x, &d) == RULE_NODE_LOST;
 }
 
-/* The rule replaces a node that the launch does not need, or there is no launch yet: no generation fails. Such rules
- * have a budget of their own, because no restart is counted. */
+/* Whether the rule only replaces the node: the launch does not need it, or has not begun, so no generation fails. Such
+ * rules have a budget of their own, because no restart is counted. */
 static bool replaces_alone(struct launch *l, struct lane *lane, const struct state_decision *d)
 {
     const struct run *r = l->run;
@@ -637,7 +637,7 @@ static bool replaces_alone(struct launch *l, struct lane *lane, const struct sta
     return lane->left_out || (r->stage <= STAGE_PREFLIGHT && !parts_begun(l)) || elastic_spare(l, lane->index, &err);
 }
 
-/* What was decided already about a node that is lost. */
+/* Whether the decision about the lost node was made already. */
 static bool is_awaited(const struct rules *x, const struct lane *lane, const struct state_verdict *v, bool vanished)
 {
     return lane->replacing || (v && is_of_lost(x, v) && v->action == RULE_RESTART && !vanished);
@@ -655,7 +655,7 @@ void rules_node_lost(struct launch *l, struct lane *lane, bool vanished)
     bool again = x && x->active && starts_again(l);
     if (x && is_awaited(x, lane, again ? v : NULL, vanished))
         return;
-    if (x && rules_replace(l, lane)) { /* that is decided; its outputs should be fetched first */
+    if (x && rules_replace(l, lane)) { /* that was decided, but its outputs were to be fetched first */
         lane_replace(lane);
         return;
     }

@@ -17,15 +17,15 @@ void rules_begin(struct launch *l);
  * failure. */
 struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record);
-bool rules_condemned(const struct launch *l); /* the present generation has a verdict, or a worker of it failed */
+bool rules_condemned(const struct launch *l); /* the generation has a verdict, or a failure that no rule ignores */
 /* A generation that has failed is over. True: the launch starts again, and *ret is the RESTART (its reason is heap).
- * The events of rules that counted are in the journal's queue before it. */
+ * The events of the rules that applied are in the journal's queue before it. */
 bool rules_restart(struct launch *l, struct event_restart *ret);
-/* What failed, in the words of the rule that decided so; NULL: no rule did. */
+/* What failed, in the words of the rule that gave the verdict; NULL: no rule did. */
 const char *rules_words(const struct launch *l);
 uint32_t rules_restarts_left(const struct launch *l); /* of max_restarts */
 
-/* Does a rule decide what follows when the node's part of the launch ends in this way? */
+/* Whether a rule decides what follows when the node's part of the launch ends in this way. */
 bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
 
 #endif

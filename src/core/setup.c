@@ -21,7 +21,7 @@ static void note_reason(struct lane *lane, const struct plan_step *step, const s
 }
 
 /* The first node of a shared home does a shared step for all nodes of that home. True: this lane must wait for that
- * node, or until all nodes were listed or have failed, because only then it is known which node that is. */
+ * node, or until all nodes were listed or have failed, because that node is not known before. */
 static bool awaits_leader(struct lane *lane, const struct plan_step *step, struct run_task *t)
 {
     struct run *r = lane->run;
@@ -37,12 +37,12 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     task_set_state(r, t, TASK_KEPT);
     task_look(t, true);
     transfer_tally(r, step, lane->index);
-    order_changed(r, step); /* this node may be the last one for which others wait, and no attempt will end here */
+    order_changed(r, step); /* this node may be the last one for which other nodes wait, and no attempt will end here */
     return false;
 }
 
-/* True: a later set-up step still runs, which this controller has attached to. The node reports only at the end of that
- * step which files of a tree it changed; a step that began now would restore those files. */
+/* True: a later set-up step, to which this controller has attached, still runs. The node reports which files of a tree
+ * a step has changed only when the step ends; a step that began now would restore those files. */
 static bool later_runs(const struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;

@@ -166,7 +166,7 @@ void task_set_state(struct run *r, struct run_task *t, enum task_state to)
         [TASK_KEPT] = BIT(TASK_PENDING),
         [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_HELD] = BIT(TASK_RUNNING) | BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
-        [TASK_RUNNING] = BIT(TASK_PENDING) /* its attempt is of an earlier launch: an orphan */ | BIT(TASK_HELD) |
+        [TASK_RUNNING] = BIT(TASK_PENDING) /* its attempt belongs to an earlier launch: an orphan */ | BIT(TASK_HELD) |
                          BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),

@@ -1,4 +1,4 @@
-/* The turn: here, in one place, everything is decided that follows from inputs. A callback takes its input, says which
+/* The turn: everything that follows from inputs is decided here, in one place. A callback takes its input, says which
  * passes are due (run_due, run_touch) and returns. Once in a turn of the event loop run_turn runs the passes below, in
  * their order, until none is due. A pass may make an earlier pass due; no pass calls another.  The order is the course
  * of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in outputs, and outputs end the
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { PASSES_MAX = 100000 /* in one turn; then the loop serves others before the rest of the passes run */ };
+enum { PASSES_MAX = 100000 /* in one turn; then the loop serves others before the remaining passes run */ };
 
 static void wake(struct run *r)
 {

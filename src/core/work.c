@@ -1,4 +1,4 @@
-/* Which working directory on the nodes is the run's: the variant's, or the one that the last --fresh made. The journal
+/* Finds the run's working directory on the nodes: the variant's, or the one that the last --fresh made. The journal
  * says which one it is. A journal without any work of the variant (it is new, or the state directory was lost) learns
  * it from the nodes. */
 #include "internal.h"
@@ -8,11 +8,11 @@
 enum {
     OF_VARIANT =
         8, /* the name that --fresh makes begins with this many digits of the variant, so that its owner is known */
-    PLACES_MAX = 64, /* names that are compared, at most */
+    PLACES_MAX = 64, /* how many names are compared at most */
 };
 
-/* After --fresh the name is one that no other run ever had, neither of this state directory nor of a lost one. Older
- * runs, whose events have no name, made it from the number of --fresh runs so far. */
+/* After --fresh the name is one that no other run ever had, in this state directory or in a lost one. Older runs, whose
+ * events have no name, made the name from the number of --fresh runs so far. */
 const char *work_name(struct run *r, uint32_t flags, bool opening)
 {
     const char *variant = r->plan->spec->variant;
@@ -53,8 +53,8 @@ bool work_known(const struct run *r)
     return false;
 }
 
-/* Could the name be that of a working directory of the variant? A node may send any name, and all other nodes would be
- * greeted with it. */
+/* Whether the name can be that of a working directory of the variant. A node may send any name, and all other nodes
+ * would be greeted with it. */
 static bool is_name(const struct run *r, const char *name)
 {
     return str_is_hex(name, 16) && strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
@@ -73,7 +73,7 @@ static const struct wire_record *last_claim(const struct lane *lane, const char 
     return best;
 }
 
-/* Does a node have claims in this directory, and later ones in another? */
+/* Whether a node has claims in this directory, and later ones in another. */
 static bool was_left(const struct run *r, const char *work)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -92,9 +92,9 @@ static bool is_among(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The current directory: of those in which the nodes have claimed something last, one that no node has left for
- * another. (Whoever made a directory may have been killed before all nodes had claimed something in it.) If nodes still
- * differ, a directory that --fresh made comes first, then the one claimed last. NULL: there are no claims. */
+/* The current directory: of the directories with a node's last claim, one that no node has left for another. (The
+ * controller that made a directory may have been killed before all nodes had a claim in it.) If nodes still differ, a
+ * directory that --fresh made comes first, then the one claimed last. NULL: there are no claims. */
 static const char *current(const struct run *r)
 {
     const char *seen[PLACES_MAX], *variant = r->plan->spec->variant;
