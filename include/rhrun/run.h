@@ -40,13 +40,14 @@ void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *
 struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
                        void *arg);
 int run_start(struct run *r, struct error *err);
-/* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) gets the call, too. */
+/* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) records the call
+ * too. */
 void run_ask_stop(struct run *r, int signum);
 void run_ask_detach(struct run *r);
 /* The renting side says that the node's machine is gone. A rule decides what follows; without a rule a lost connection
  * is not tried again. Must not be called within a callback of the run; nor must the next two. */
 void run_machine_gone(struct run *r, uint32_t node);
-void run_machine_new(struct run *r, uint32_t node);  /* the roster has another machine for it */
+void run_machine_new(struct run *r, uint32_t node);  /* the roster now has another machine for the node */
 void run_machine_none(struct run *r, uint32_t node); /* there is no other machine: the node is lost for good */
 const struct run_result *run_result(const struct run *r);
 /* Takes NULL; must not be called inside a callback of the run. After a detach events may still be on their way: close
@@ -90,9 +91,9 @@ struct run_node_view {
     const char *hint;  /* for that error; "" = none */
 };
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
-/* The records as plan_decide wants them; after `finished`, in RUN_LOOK and RUN_VERIFY. */
+/* The records in the form that plan_decide needs; after `finished`, in RUN_LOOK and RUN_VERIFY. */
 const struct plan_record *run_records(const struct run *r);
-/* The findings of the last preflight; they live until the next preflight, or the run's end. */
+/* The findings of the last preflight; they live until the next preflight or the end of the run. */
 const struct run_finding *run_findings(const struct run *r, size_t *ret_count);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
@@ -100,10 +101,11 @@ uint32_t run_counted_restarts(const struct run *r); /* those that count against 
 /* The latest value of a metric (its index in the spec), of the lowest rank that has printed one; if this process has
  * seen no value, the one in the journal. False: there is none yet. *ret_rank: WIRE_NO_RANK if a launcher printed it. */
 bool run_metric(const struct run *r, uint32_t metric, double *ret_value, uint32_t *ret_rank);
-/* All of `ports`; it lives until the next call. */
+/* One item for each port of the spec's `ports`; the array lives until the next call. */
 const struct run_port *run_ports(const struct run *r, size_t *ret_count);
 void run_port_json(const struct run_port *p, struct buf *b); /* members of an object */
-/* In the run's folder while its ports can be reached: an array of such objects. Without a live controller it is old. */
+/* In the run's folder while its ports can be reached: an array of such objects. Without a live controller the file is
+ * out of date. */
 #define PORTS_FILE "ports.json"
 uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = there is no pause */
 

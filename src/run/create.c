@@ -63,7 +63,7 @@ void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *
                                    .sim_index = node};
 }
 
-/* The text that leads from the host's shell into the container of the agent; NULL: there is no container. */
+/* The command text that leads from the host's shell into the agent's container; NULL: there is no container. */
 static const char *wrap_of(const struct run *r, const char *job, uint32_t node)
 {
     const struct container_place place = {roster_host(r->plan->roster, node), job, node};
@@ -101,7 +101,7 @@ static void create_lane(struct run *r, uint32_t i)
         .job = arena_strdup(r->arena, job),
         .job_name = arena_strdup(r->arena, spec_id_name(spec)),
         .origin = arena_strdup(r->arena, spec_id_origin(spec)),
-        /* a reader owns nothing */
+        /* a run that only reads owns nothing */
         .owner = arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
                                                                    : "00000000000000000000000000000000"),
         .owner_name = arena_strdup(r->arena, r->options.owner_name),
@@ -212,7 +212,7 @@ void run_machine_new(struct run *r, uint32_t node)
     const struct input in = {.kind = INPUT_MACHINE, .node = node};
     if (!has_node(r, node) || !r->lanes[node].replacing)
         return;
-    if (r->ending != ENDING_NOT) { /* the run does nothing there any more */
+    if (r->ending != ENDING_NOT) { /* the run does nothing on the node any more */
         run_machine_none(r, node);
         return;
     }

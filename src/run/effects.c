@@ -177,7 +177,7 @@ uint64_t alarm_left_ms(const struct alarm *a)
 struct append {
     struct append *prev, *next;
     struct run *run;
-    char *json; /* for the observer; NULL where there is none */
+    char *json; /* for the observer; NULL if there is none */
     uint64_t seq;
 };
 

@@ -1,7 +1,7 @@
 /* Fetches the files of one step from one node: GLOB asks which files exist, the answer is compared with the files that
  * are here already, and GETs ask for the rest, a few files at a time. Each file is synced on the pool and then renamed.
  * Data are written in the loop, like logs: into the page cache, one frame at a time. If the connection ends, only the
- * parts of files stay of a fetch. */
+ * parts of files are left of a fetch. */
 #include "guard.h"
 #include "landing.h"
 #include "trace.h"
@@ -13,10 +13,10 @@
 enum {
     FETCHES_MAX = 32,    /* at a time: each has files open */
     GETS_MAX = 16,       /* in flight at a time */
-    GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is but one */
-    LOOKS_MAX = 256,     /* files looked at in one turn */
+    GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is only one */
+    LOOKS_MAX = 256,     /* files checked in one turn */
     ENTRIES_MAX = 1000000,
-    ROUNDS_MAX = 3, /* a file that changes while it is fetched is asked for again, in this many rounds */
+    ROUNDS_MAX = 3, /* a file that changes while it is fetched is requested again, in up to this many rounds */
     SYNC_BATCH = 64,
     NOTES_MAX = 10,
 };
@@ -30,7 +30,7 @@ struct get {
 };
 struct batch {               /* complete files that are being synced on the pool */
     struct fetch *fetch;     /* NULL: the fetch was dropped meanwhile */
-    struct landing *landing; /* of a fetch that was dropped: the batch closes it */
+    struct landing *landing; /* the landing of a fetch that was dropped: the batch closes it */
     struct landing_file *files[SYNC_BATCH];
     size_t count;
     int errnum;
@@ -47,7 +47,7 @@ struct fetch {
     enum fetch_phase phase;
     struct arena *arena;
     struct step_fetch what;
-    struct wire_pattern pattern; /* what.from: the node may name nothing else */
+    struct wire_pattern pattern; /* what.from: the node must name nothing else */
     struct landing *landing;
     uint64_t token; /* of the GLOB */
     char *prefix;
@@ -67,7 +67,7 @@ struct fetch {
     struct loop_timer *turn;
     unsigned rounds, changed, notes, forbidden;
     struct error trouble; /* why the node could not read some file */
-    struct error wrong;   /* why it is not known what to fetch, or where to */
+    struct error wrong;   /* why the source or the target of the fetch is not known */
 };
 
 static void work_on(struct fetch *f);
@@ -150,7 +150,7 @@ static void drop(struct fetch *f, bool complete)
         loop_timer_start(r->hands->fetch_turn, 0);
 }
 
-/* The end of the fetch, good or bad. The core gets it once, after the fetch was freed. */
+/* Ends the fetch, well or badly. The core is told once, after the fetch was freed. */
 static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 {
     struct run *r = run_of(f);
@@ -229,7 +229,7 @@ static void begin(struct fetch *f)
         ask(f);
 }
 
-/* Begins fetches in their order, as many as may run at a time. */
+/* Begins as many fetches as may run at a time, in their order. */
 static void on_queue(void *arg)
 {
     struct run *r = arg;
@@ -246,7 +246,7 @@ static void on_turn(void *arg)
     work_on(arg);
 }
 
-/* The files that the step fetches from the node. 0 or -1. */
+/* Finds out which files the step fetches from the node. 0 or -1. */
 static int what_of(struct fetch *f, struct error *err)
 {
     struct run *r = run_of(f);
@@ -296,10 +296,10 @@ void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic)
     loop_timer_start(h->fetch_turn, 0);
 }
 
-/* ---- what is there ---- */
+/* ---- the node's files ---- */
 
-/* The results of functions are in rhrun's own folder, and `rhrun result` trusts them: the file of each rank must come
- * from that rank's node. */
+/* The rank of a function's result. These results are in rhrun's own folder, and `rhrun result` trusts them, so the file
+ * of each rank must come from that rank's node. */
 static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t *ret)
 {
     const struct plan *plan = f->plan;
@@ -310,7 +310,7 @@ static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t 
     return parse_u32(number, ret) && (plan->worker_count == 0 || *ret < plan->worker_count);
 }
 
-/* mpirun has its own ways to place ranks, and on one machine all of them are the first node's. */
+/* mpirun places ranks in its own way, and on one machine all of them belong to the first node. */
 static bool is_of_node(const struct fetch *f, uint32_t rank)
 {
     const struct plan *plan = f->plan;
@@ -414,7 +414,7 @@ static int look_at(struct fetch *f, const struct wire_entry *e, struct error *er
     return rc < 0 ? -1 : 0;
 }
 
-/* Before the first byte comes: does the spec allow so many bytes, and is there room for them? */
+/* Before the first byte comes: whether the spec allows this many bytes and there is room for them. */
 static bool has_room(const struct fetch *f, struct error *err)
 {
     char all[32], max[32];
@@ -587,7 +587,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
     task_of(f)->bytes_done += len;
     if (room_took(lane, f->what.to, len, &err) < 0) {
-        run_of(f)->hands->crowded++; /* so that the other fetches may use half of the space that is left */
+        run_of(f)->hands->crowded++; /* so that the other fetches may use half of the reserved space */
         end(f, FETCH_BROKEN, &err);
         return;
     }
@@ -599,7 +599,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
 }
 
-/* All files were asked for, and all answers have come. */
+/* All files were requested, and all answers have come. */
 static void round_ended(struct fetch *f)
 {
     struct error err = ERROR_INIT;

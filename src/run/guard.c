@@ -38,7 +38,7 @@ static void add(struct guard *g, char *path, const char *why)
     g->items[g->count++] = (struct kept){path_clean(path), why, why == of_state};
 }
 
-/* The path with the links of its folder resolved, but not the last name; where the folder does not exist, the path
+/* The path with the links of its folder resolved, but not its last name; if the folder does not exist, the path
  * itself. */
 static char *named(const char *path)
 {
@@ -48,7 +48,7 @@ static char *named(const char *path)
     return real ? xasprintf("%s/%s", real, slash + 1) : xstrdup(path);
 }
 
-/* Keeps the path as it is named, and the file that it is a link to. */
+/* Keeps the path as it is named and, if it is a link, the file to which it leads. */
 static void keep(struct guard *g, const char *path, const char *why)
 {
     if (!path || *path != '/')
@@ -66,7 +66,7 @@ static void keep_below(struct guard *g, const char *dir, const char *name, const
         keep(g, path, why);
 }
 
-/* Each file in the folder may be a link to one that lies elsewhere. */
+/* Each file in the folder may be a link to a file elsewhere. */
 static void keep_clusters(struct guard *g, const struct spec *spec)
 {
     CLEANUP(cleanup_free) char *folder = xasprintf("%s/clusters", spec->dir);
@@ -181,7 +181,7 @@ const char *guard_forbids(const struct guard *g, const char *to, const char *pat
         if ((own && k->state) || strncasecmp(k->path, full, least) != 0)
             continue;
         bool below = full_len == len || (full_len > len && full[len] == '/');
-        bool above = len > full_len && k->path[full_len] == '/'; /* as a folder, it is there already */
+        bool above = len > full_len && k->path[full_len] == '/'; /* as a folder, this path exists already */
         if (below || (above && what != GUARD_FOLDER))
             return k->why;
     }

@@ -7,8 +7,8 @@
 /*
  * A fetched file must not become something that this machine runs or trusts: files that git reads (in any folder .git),
  * the spec, its clusters/ and lock files, the files that the spec names for secrets and for logging in, rhrun itself
- * and its state. Names are compared without regard to case, and links are resolved on both sides, because a file system
- * may take `job.yaml` and `JOB.YAML` for one file.
+ * and its state. Names are compared without regard to case, because a file system may take `job.yaml` and `JOB.YAML`
+ * for one file; links are resolved on both sides.
  */
 struct guard;
 struct guard *guard_create(const struct plan *plan);

@@ -1,4 +1,4 @@
-/* The messages of a node: each callback does the hands' own part, and passes the rest to the core. */
+/* The messages of a node: each callback does the hands' own part and passes the rest to the core. */
 #include "trace.h"
 
 #include <stdlib.h>

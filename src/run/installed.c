@@ -1,26 +1,26 @@
-/* The packages that items of set-up have installed in the Pythons of a node, for the lock of the run. Each item writes
- * a list beside its marker (step/install.py), which is fetched from there after an installation and when a launch
- * begins. The core records a list that it does not know. A file that is not a list counts as missing.  A launch goes on
- * meanwhile, but its end waits: while a list is under way, the END of an attempt behind set-up is held back here, and
- * reported after the list. So a controller that has recorded an end has recorded the list, too, and a controller that
- * was killed before has recorded neither: the next one asks for both when it attaches to the attempt. */
+/* The packages that items of set-up have installed in the Pythons of a node, for the run's lock. Each item writes a
+ * list beside its marker (step/install.py), which is fetched from there after an installation and when a launch begins.
+ * The core records a list that differs from the one that it has. A file that is not a list counts as missing. A launch
+ * goes on meanwhile, but its end waits: while a list is under way, the END of an attempt after set-up is held back here
+ * and reported after the list. So a controller that has recorded an end has recorded the list, too, and a controller
+ * that was killed before has recorded neither: the next one asks for both when it attaches to the attempt. */
 #include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define INSTALLED_TOKEN (UINT64_C(1) << 61) /* of a GLOB or GET; below it the serial number << 8, and the Python */
+#define INSTALLED_TOKEN (UINT64_C(1) << 61) /* of a GLOB or GET; the lower bits: serial number << 8, and the Python */
 
 enum { LIST_MAX = 4 << 20, PYTHONS_MAX = 65 };
 
 struct installed {
-    const struct spec_role *role; /* whose Python */
+    const struct spec_role *role; /* the role whose Python it is; NULL: the job's */
     struct installed *next;
     uint64_t token;
     uint64_t size;
     struct buf text;
-    bool waits; /* for an answer */
+    bool waits; /* an answer is missing */
 };
 
 struct held_end { /* frames of records, in order */
@@ -101,7 +101,7 @@ static void on_held(void *arg)
         tell_held(&r->lanes[n]);
 }
 
-/* Nothing is awaited any more, and the core asked for this: it hears of the ends in the next turn. */
+/* If no list is awaited, reports the held ends in the next turn: not at once, because the core is the caller. */
 static void tell_soon(struct lane *lane)
 {
     struct hands *h = lane->run->hands;
@@ -112,7 +112,7 @@ static void tell_soon(struct lane *lane)
     loop_timer_start(h->held_turn, 0);
 }
 
-/* This list has come, or there is none. */
+/* The list has come, or there is none. */
 static void answered(struct lane *lane, struct installed *at)
 {
     at->waits = false;

@@ -52,7 +52,7 @@ bool landing_link_inside(const char *path, const char *target)
     for (const char *p = target; *p; p += strspn(p, "/")) {
         size_t len = strcspn(p, "/");
         bool up = len == 2 && p[0] == '.' && p[1] == '.';
-        if (up && (named || depth-- == 0)) /* ".." behind a name may lead anywhere: the name may be a link */
+        if (up && (named || depth-- == 0)) /* ".." after a name may lead anywhere: the name may be a link */
             return false;
         named = named || (!up && !(len == 1 && p[0] == '.'));
         p += len;
@@ -66,8 +66,8 @@ static int stands_in_the_way(struct landing *p, const char *path, struct error *
                      path);
 }
 
-/* The folder of `path`, opened name by name, never through a link. ret_name: the last name. -1: it is not there, or
- * err. */
+/* The folder of `path`, opened name by name, never through a link. ret_name: the last name. -1: the folder does not
+ * exist, or err. */
 static int dir_of(struct landing *p, const char *path, bool make, const char **ret_name, struct error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -103,7 +103,7 @@ static int dir_of(struct landing *p, const char *path, bool make, const char **r
     return fd;
 }
 
-/* ---- what is there ---- */
+/* ---- files that exist ---- */
 
 static uint64_t mtime_of(const struct stat *st)
 {
@@ -174,7 +174,8 @@ static int open_parts(struct landing *p, struct error *err)
     return 0;
 }
 
-/* Removes parts of files that have changed since: they will never be complete. */
+/* The fetch is complete: removes the parts that are left. Their files have changed since, so they will never be
+ * complete. */
 static void remove_parts(struct landing *p)
 {
     int fd = openat(p->root_fd, p->parts_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -195,7 +196,7 @@ void landing_close(struct landing *p, bool complete)
     if (p->root_fd >= 0) {
         if (complete)
             remove_parts(p);
-        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* fails on purpose while parts are left in it */
+        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* fails, as intended, while parts are left in it */
     }
     cleanup_close(&p->parts_fd);
     cleanup_close(&p->dir_fd);
@@ -213,7 +214,7 @@ static int refuse(struct landing *p, const char *path, struct error *err)
     return error_set(err, ERROR_PROTOCOL, "the node names a file \"%.200s\" that cannot be below \"%s\"", path, p->to);
 }
 
-static bool is_ours(const struct landing *p, const char *path) /* no file of the node goes among the parts */
+static bool is_ours(const struct landing *p, const char *path) /* no file of the node may be among the parts */
 {
     size_t len = strcspn(path, "/");
     return strlen(p->parts_name) == len && memcmp(p->parts_name, path, len) == 0;

@@ -7,10 +7,10 @@
 
 /*
  * A landing is a folder (`to`) and the files that a node's step has put there. A file grows in TO/.rhrun-TAG, is
- * synced, and is then renamed into place, so that nobody ever sees it half-written. A later fetch finds the part of a
- * file that was cut off by the file's path, size, mtime and inode on the node, and by this machine's boot: after a
- * power cut the bytes of the part may not be those that were written. Each name of a path is opened without following
- * links. A file of the state directory (the memory) has a line for each file that was put there: a file is not fetched
+ * synced, and is then renamed into place, so that it is never seen half-written. If a file was cut off, a later fetch
+ * finds its part by the file's path, size, mtime and inode on the node, and by this machine's boot, because after a
+ * power cut the part may not have the bytes that were written. Each name of a path is opened without following links. A
+ * file in the state directory (the memory) has a line for each file that was put there, so that a file is not fetched
  * again while the node's copy and ours are unchanged.
  */
 struct landing;
@@ -28,7 +28,7 @@ int landing_open(const char *to, const char *tag, const char *memory, struct lan
 /* complete: the fetch has ended well, so no part is kept for a later one. Takes NULL. */
 void landing_close(struct landing *p, bool complete);
 
-/* Was the file fetched before, and is it unchanged on both sides? */
+/* Whether the file was fetched before and is unchanged on both sides. */
 bool landing_has(struct landing *p, const struct wire_entry *e);
 int landing_folder(struct landing *p, const char *path, struct error *err);
 /* 0, -1, or 1: the link would lead out of the folder, and was not made. */
@@ -41,8 +41,8 @@ int landing_sync(struct landing_file *f);
 int landing_commit(struct landing_file *f, struct error *err); /* renames the part to its path */
 void landing_drop(struct landing_file *f, bool forget);        /* forget: removes the part, too. Takes NULL. */
 
-/* Does a link at `path` (below the folder) with this target stay inside the folder? ".." is allowed only before all
- * names of the target. */
+/* Whether a link at `path` (below the folder) with this target stays inside the folder. In the target ".." is allowed
+ * only before all names. */
 bool landing_link_inside(const char *path, const char *target);
 bool landing_path_valid(const char *path);
 
@@ -50,7 +50,7 @@ bool landing_path_valid(const char *path);
 struct known { /* a file that was put there */
     const char *path;
     uint64_t size, mtime_ns, inode, local_mtime_ns;
-    size_t at; /* its place among the lines read: if several are for one path, the last counts */
+    size_t at; /* its place among the lines that were read: of several for one path, the last counts */
 };
 struct memory;
 struct memory *memory_open(const char *file);

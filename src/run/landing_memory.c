@@ -107,7 +107,7 @@ void memory_add(struct memory *m, const struct known *k)
 {
     struct buf line = {0};
     put_line(&line, k);
-    /* so that no half line stands in the middle of the file */
+    /* after a failed write nothing more is appended, so that an incomplete line can only be the last one */
     if (m->fd >= 0 && write_all(m->fd, line.data, line.len) < 0) {
         close(m->fd);
         m->fd = -1;

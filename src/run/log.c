@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 enum {
-    /* each state directory that is lost may leave one, and each controller that resumes after that */
+    /* how often output may be missing: once for each loss of the state directory, and for each controller that resumes
+     * after it */
     GAPS_MAX = 16,
-    SLACK_BYTES = 64 << 20, /* for notes, and for what was on its way */
+    SLACK_BYTES = 64 << 20, /* for notes, and for output that was on its way */
 };
 
-/* The log has the output that local_ranks_filter leaves out, too. */
+/* Whether the line is shown. Output that local_ranks_filter leaves out is in the log all the same. */
 static bool is_shown(const struct run_log *log, const struct watch_line *line)
 {
     const struct plan *plan = log->run->plan;
@@ -84,7 +85,7 @@ static void catch_up(struct run_log *log)
     log->past = false;
 }
 
-/* Tells the observer up to which offset it has got all lines. */
+/* Tells the observer up to which offset it has all lines. */
 static void tell_place(struct run_log *log)
 {
     const struct run_observer *o = &log->run->options.observer;
@@ -178,15 +179,15 @@ static void acknowledge(struct run_log *log)
     loop_work(log->run->hands->session->loop, sync_work, sync_done, log);
 }
 
-/* Can a spool have sent this? The node keeps a limited amount that is not acknowledged, and frees bytes only at the
- * beginning: so a spool has no more bytes than that, and no holes further on. */
+/* Whether a spool can have sent this. The node keeps a limited amount of output that is not acknowledged, and frees
+ * bytes only at the beginning: so a spool has no more bytes than that, and no holes further on. */
 static bool is_spool(const struct run_log *log, uint64_t offset, struct error *err)
 {
     const struct run *r = log->run;
     if (offset > log->size && log->gaps >= GAPS_MAX)
         return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it leaves out output again and again",
                           r->lanes[log->node].name, log->step->name);
-    /* or the usual limit: the attempt may have begun before the spec named a lower one */
+    /* or the default limit: the attempt may have begun before the spec set a lower one */
     uint64_t limit = r->plan->spec->log_limit_bytes;
     limit = limit > SPEC_LOG_LIMIT ? limit : SPEC_LOG_LIMIT;
     if (offset <= log->size && log->size - log->durable > limit + SLACK_BYTES)
@@ -195,7 +196,8 @@ static bool is_spool(const struct run_log *log, uint64_t offset, struct error *e
     return true;
 }
 
-/* A disk that becomes full first takes a part of the data without an error; the error comes with the rest. */
+/* Writes in a loop: a disk that becomes full takes a part of the data without an error, and the error comes with the
+ * rest. */
 static bool write_at(int fd, const uint8_t *data, size_t len, off_t at)
 {
     while (len > 0) {
@@ -228,7 +230,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     }
     if (log->fd < 0 && log->path)
         log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (offset > log->size) { /* the node has freed output that is not here any more (the state directory was lost) */
+    if (offset > log->size) { /* the node has freed output that is no longer here (the state directory was lost) */
         tell_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
                   (unsigned long long)(offset - log->size));
         log->gaps++;

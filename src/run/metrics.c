@@ -12,7 +12,7 @@ struct value {
     uint64_t count;
     bool changed;
 };
-struct series { /* one metric's values by rank + 1; the first is that of launchers */
+struct series { /* one metric's values by rank + 1; the first value is the launchers' */
     struct value *values;
     size_t cap;
 };
@@ -80,7 +80,7 @@ void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value
     v->count++;
     m->changed += !v->changed;
     v->changed = true;
-    /* the wait does not depend on how many have changed by now: most will have by then */
+    /* the wait does not depend on how many values have changed so far: most will have changed when it ends */
     if (!loop_timer_active(m->timer))
         loop_timer_start(m->timer, FLUSH_MIN_MS);
 }
@@ -110,7 +110,7 @@ void metrics_flush(struct metrics *m)
     run_append(r, &e);
     arena_destroy(arena);
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
-    /* after that they are flushed again, if something has changed */
+    /* after this pause the values are flushed again, if any has changed */
     loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS);
 }
 

@@ -6,7 +6,7 @@
 
 enum { SURPLUS_MAX = 150, COMMAND_MAX = 160 }; /* characters: of the options in a message, of a command in a hint */
 
-/* NULL: the journal has none, or is damaged. */
+/* NULL: the journal has no such JSON, or it is damaged. */
 static const struct doc_node *read_json(const char *name, const char *json, enum doc_type type, struct arena *arena)
 {
     struct doc *doc;
@@ -79,7 +79,7 @@ char *run_command_line(const char *command, const char *spec_path, const struct 
 
 /* ---- what differs ---- */
 
-/* The params as NAME=VALUE: those that were given; with `all` also those that have their default. */
+/* The params as NAME=VALUE: those that were given; with `all`, also those with their default. */
 static const char **params_of(const struct spec *spec, bool all, struct arena *arena, size_t *ret_count)
 {
     const char **texts = arena_array(arena, spec->param_count, sizeof *texts);
@@ -148,7 +148,7 @@ const char *overrides_difference(const struct spec *spec, const struct state_run
                         *with && *without ? ", not with " : "", *with ? without : "");
 }
 
-/* ---- ways to go on ---- */
+/* ---- ways to continue ---- */
 
 void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err)
 {
@@ -158,7 +158,7 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
     const char **given = params_of(spec, false, arena, &given_count);
     const char **wanted = arena_array(arena, o.param_count, sizeof *wanted);
     size_t count = 0;
-    for (size_t i = 0; i < o.param_count; i++) /* a value that is the default anyway need not be typed */
+    for (size_t i = 0; i < o.param_count; i++) /* a value that is the default now need not be typed */
         if (!has(all, all_count, o.params[i]) || has(given, given_count, o.params[i]))
             wanted[count++] = o.params[i];
     o.params = wanted;

@@ -1,10 +1,12 @@
 /*
- * `ports`: while the launch runs, a port of this machine goes on at a port of a node, over the node's connection. The
- * core knows nothing of it, as nothing is decided by it: what is listened to begins when the stage is the launch, and
- * ends when that is over. A connection that comes while the node is away is closed. Where the port can be reached
- * without help (this machine, a host that a program leads to and that has an address), that address is told.
+ * `ports`: while the launch runs, a port of this machine is forwarded to a port of a node, over the node's connection.
+ * The core has no part in this, because no decision depends on it: rhrun listens while the stage is the launch; in a
+ * sweep it may begin earlier, with the first point that runs. A connection that comes while the node is away is closed.
+ * If the port can be reached without forwarding (this machine, or a host with `address` that a program connects to),
+ * the observer gets that address.
  *
- * What is there now stands in the run's folder (PORTS_FILE) for `status`, which believes it while there is a controller.
+ * The present ports are in the run's folder (PORTS_FILE) for `status`, which trusts the file while there is a
+ * controller.
  */
 #include "internal.h"
 
@@ -22,11 +24,11 @@ enum { BACKLOG = 64, AGAIN_MS = 500, CONNECTIONS_MAX = 256 /* of all ports: each
 struct port {
     struct run *run;
     struct run_port view;
-    char address[300]; /* of view */
-    bool cannot;       /* the node's connection is none that carries it */
-    int fd;            /* listens; -1 */
+    char address[300]; /* for view.address */
+    bool cannot;       /* the node's connection cannot forward it */
+    int fd;            /* the listening socket, or -1 */
     struct loop_fd *watch;
-    uint32_t most, open; /* connections at a time */
+    uint32_t most, open; /* connections: the most at a time, and now */
 };
 
 struct ports {
@@ -35,7 +37,7 @@ struct ports {
     size_t count;
     uint32_t open; /* connections of all ports */
     bool begun, over;
-    struct loop_timer *again; /* accepts, after there was no descriptor left */
+    struct loop_timer *again; /* accepts again, after a failure such as no descriptor left */
 };
 
 static struct ports *ports_of(const struct run *r)
@@ -57,7 +59,7 @@ const struct run_port *run_ports(const struct run *r, size_t *ret_count)
     return all ? all->views : NULL;
 }
 
-/* ---- what others are told ---- */
+/* ---- what status and the observer get ---- */
 
 static void put_text(struct buf *b, const char *key, const char *value)
 {
@@ -78,7 +80,7 @@ void run_port_json(const struct run_port *p, struct buf *b)
     put_text(b, "trouble", p->trouble);
 }
 
-/* The file is a help for people: without it only `status` knows less. */
+/* Errors are ignored: without the file only `status` shows less. */
 static void write_file(const struct run *r)
 {
     const struct ports *all = ports_of(r);
@@ -159,7 +161,7 @@ static void ended(void *arg, const char *refused)
         set_trouble(p, refused);
 }
 
-/* Over the node's connection; closed while that is not there. */
+/* Forwards over the node's connection, or closes the descriptor if that is not possible. */
 static void pass_on(struct port *p, int fd)
 {
     const struct transport_forward f = {fd, p->view.port, ended, p};
@@ -180,7 +182,7 @@ static void accept_next(void *arg, unsigned events)
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0) {
-            if (errno != EAGAIN) { /* no descriptor, no memory: it waits in the kernel */
+            if (errno != EAGAIN) { /* no descriptor or no memory: the connection waits in the kernel */
                 loop_fd_set(p->watch, 0);
                 loop_timer_start(ports_of(p->run)->again, AGAIN_MS);
                 return;
@@ -197,7 +199,7 @@ static void on_again(void *arg)
     look_at_all(arg);
 }
 
-/* The port that is wished for, or else a free one. */
+/* Listens on this port of the loopback address; 0: any free port. */
 static int bind_to(int fd, uint32_t port, uint32_t *ret)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -225,7 +227,7 @@ static int open_socket(uint32_t port, uint32_t *ret)
     return -1;
 }
 
-/* A host that is this machine by its name: there the port is the job's own. */
+/* Whether the host is this machine, by its name. Then the job itself has the port, so rhrun takes another one. */
 static bool is_here(const struct port *p)
 {
     const char *host = roster_host(p->run->plan->roster, p->view.node)->host;
@@ -260,9 +262,9 @@ static void listen_here(struct port *p)
     tell(p);
 }
 
-/* ---- when ---- */
+/* ---- when ports are open ---- */
 
-/* Where it is reached without us; NULL: only over the connection. */
+/* The address at which the port can be reached without forwarding; NULL: there is none. */
 static const char *own_address(const struct port *p)
 {
     const struct spec_host *host = roster_host(p->run->plan->roster, p->view.node);
@@ -333,8 +335,8 @@ void ports_look(struct run *r)
     }
 }
 
-/* Does the node let us? Nothing listens there yet, most likely: a host that forbids it says so all the same, and it is
- * known before anything was set up. */
+/* Finds out before set-up whether the host allows forwarding. Most likely nothing listens there yet, but a host that
+ * forbids forwarding says so all the same. */
 static void try_it(struct port *p)
 {
     int ends[2];
@@ -392,7 +394,7 @@ void ports_free(struct run *r)
     struct ports *all = ports_of(r);
     if (!all)
         return;
-    r->options.observer.port = NULL; /* nobody is there any more */
+    r->options.observer.port = NULL; /* the observer may be gone */
     end_all(r);
     loop_timer_destroy(all->again);
     free(all->items);

@@ -1,9 +1,9 @@
 /*
- * Preflight: the checks before a launch, in parallel and in a few round trips. Can every node reach the port where the
- * workers will meet? Do the nodes agree in things that otherwise make a launch fail in ways that are hard to
- * understand? The core gets the findings (INPUT_FINDINGS); it decides when to check, and what follows
+ * Preflight: the checks before a launch, in parallel and in a few round trips. They check that every node can reach the
+ * port where the workers will meet, and that the nodes agree in things that otherwise make a launch fail in ways that
+ * are hard to understand. The core gets the findings (INPUT_FINDINGS); it decides when to check, and what follows
  * (src/core/preflight.c). A question is lost with its connection. Then the core asks for a new round, and answers to an
- * older round count for nothing.
+ * older round are ignored.
  */
 #include "preflight.h"
 #include "trace.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_MAX = 3 /* nodes that a message names */ };
-#define PREFLIGHT_TOKEN (UINT64_C(1) << 63) /* of a GLOB or PING; below it: round << 24, and the question */
+enum { NAMES_MAX = 3 /* how many nodes a message names */ };
+#define PREFLIGHT_TOKEN (UINT64_C(1) << 63) /* of a GLOB or PING; the lower bits: round << 24, and the question */
 #define QUESTION_MASK ((UINT64_C(1) << 24) - 1)
 
 /* ---- findings ---- */
@@ -76,7 +76,7 @@ void preflight_find(struct launch *l, const char *what, enum error_code code, co
 bool preflight_compare(struct launch *l, const struct preflight_thing *t)
 {
     struct run *r = l->run;
-    enum { VALUES_MAX = 4 }; /* findings that the user sees; there may be as many as nodes */
+    enum { VALUES_MAX = 4 }; /* values that the findings show; there may be as many as nodes */
     const char *const *shown = t->shown ? t->shown : t->values;
     bool *told = preflight_nodes(l), all = true;
     uint32_t first = UINT32_MAX, values = 0;
@@ -112,7 +112,7 @@ uint64_t preflight_token(const struct launch *l, uint32_t question)
     return PREFLIGHT_TOKEN | (uint64_t)preflight_of(l)->round << 24 | question;
 }
 
-/* Is this the token of a question of this round that is not answered yet? */
+/* Whether this is the token of a question of the present round, and preflight still goes on. */
 static bool awaits(const struct launch *l, uint64_t token)
 {
     const struct run *r = l->run;
@@ -172,7 +172,7 @@ bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint6
     struct asked *a = &preflight_of(l)->asked[lane->index];
     uint64_t now = mono_ns();
     a->clock_known = true;
-    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* + 1: both sides cut off fractions */
+    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* + 1: both sides round down */
     a->clock_ms = (int64_t)wall - (int64_t)(a->pinged_ns / 1000000) - a->unsure_ms;
     preflight_answered(l);
     return true;

@@ -8,8 +8,8 @@
 
 enum {
     CLOCKS_MS = 5000,        /* how far apart clocks may be, if the spec does not say */
-    DISK_BYTES = 1000000000, /* how much of a disk must be free, likewise */
-    CONNECT_MS = 3000,       /* timeout of a connection, likewise */
+    DISK_BYTES = 1000000000, /* how much of a disk must be free, if the spec does not say */
+    CONNECT_MS = 3000,       /* timeout of a connection, if the spec does not say */
     PREFLIGHT_VERSION_MAX = 40,
 };
 
@@ -18,8 +18,8 @@ enum meet { MEET_NOT, MEET_LISTENING, MEET_CONNECTING, MEET_ENDING };
 /* A place where workers meet: those of the job's world, or of a role with a world of its own. */
 struct meeting {
     const struct spec_role *role; /* NULL = the job's world */
-    bool outside;                 /* the workers meet at a server that runs already: etcd */
-    bool given;                   /* the spec says which port */
+    bool outside;                 /* the workers meet at a server that runs already (etcd) */
+    bool given;                   /* the spec gives the port */
     uint32_t master, port;        /* outside: master is not one of the nodes */
     const char *address;
     const bool *nodes; /* the nodes whose workers meet there */
@@ -32,17 +32,17 @@ struct meeting {
 struct python {
     const struct spec_role *role; /* NULL = the job's */
     bool *on;
-    bool launches;     /* workers or their launcher start with it; else only set-up uses it */
+    bool launches;     /* workers or their launcher are started with it; else only set-up uses it */
     struct python_at { /* per node */
         char torch[PREFLIGHT_VERSION_MAX], version[PREFLIGHT_VERSION_MAX]; /* "" = none was found */
         uint8_t pattern;                                                   /* number of the pattern that found torch */
         const char *interpreter; /* as the spec names it, if the node was asked for its file; else NULL */
-        bool looked, there;      /* the answer came; it named a file */
+        bool looked, there;      /* looked: the answer has come; there: it named a file */
         const char *brings;      /* a later step that may put the interpreter there, or NULL */
     } *at;
 };
 
-struct asked {       /* what one node was asked */
+struct asked {       /* what one node was asked, and its answers */
     uint32_t errnum; /* why the node cannot reach the present meeting; 0 = it can */
     uint64_t pinged_ns;
     bool clock_known;
@@ -55,19 +55,19 @@ struct preflight {
     enum meet meet;
     uint32_t round, left, next, tries; /* left: answers to come; next: node with which the next batch begins */
     bool again;                        /* the port is taken: the core must ask for another one */
-    uint64_t token;                    /* of the core's question that this round answers */
-    struct loop_timer *over;           /* runs out in the loop's next turn once all questions are answered */
+    uint64_t token;                    /* of the core's question, which this round answers */
+    struct loop_timer *over;           /* expires in the loop's next turn once all questions are answered */
     /* the node that should join the running launch, plus 1; only its versions are checked. 0 = there is none */
     uint32_t joiner;
     uint32_t member;     /* a node that takes part, with which the joiner is compared */
     struct arena *arena; /* the members below lie in it, for this round */
     struct asked *asked;
     struct meeting *meetings;
-    size_t meeting_count, met; /* met: meetings that were begun; the last of them is the present one */
+    size_t meeting_count, met; /* met: the number of meetings that were begun; the last of them is the present one */
     struct python *pythons;
     size_t python_count;
     bool refused;          /* the port of the present meeting is not available */
-    struct lookup *lookup; /* of an address that is a name, on the pool */
+    struct lookup *lookup; /* of an address that is a name; it runs on the pool */
     struct run_finding *findings;
     size_t finding_count, finding_cap;
 };
@@ -80,7 +80,7 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 {
     return &r->plan->spec->distributed.preflight;
 }
-/* Is the node asked? A node that is left out or cannot be reached is not. */
+/* Whether the node is asked. A node that is left out or cannot be reached is not. */
 static inline bool preflight_asks(const struct launch *l, uint32_t node)
 {
     const struct run *r = l->run;
@@ -88,12 +88,12 @@ static inline bool preflight_asks(const struct launch *l, uint32_t node)
         return node == preflight_of(l)->joiner - 1 || node == preflight_of(l)->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
-/* False: the job has no `distributed`. Only doctor checks such a job, and only whether it has its interpreters. */
+/* False: the job has no `distributed`. Only doctor checks such a job, and only for its interpreters. */
 static inline bool preflight_of_launch(const struct run *r)
 {
     return r->plan->spec->distributed.present;
 }
-/* Are the nodes several machines? */
+/* Whether the nodes are several machines. */
 static inline bool preflight_several(const struct run *r)
 {
     return r->plan->node_count > 1 && r->plan->spec->placement != PLACEMENT_HERE;
@@ -102,12 +102,12 @@ static inline bool preflight_several(const struct run *r)
 const char *preflight_names(struct launch *l, const bool *nodes);
 const char *preflight_name(struct launch *l, uint32_t node); /* node "b" */
 bool *preflight_nodes(struct launch *l);                     /* an empty set of nodes, for a finding */
-/* Adds a finding. code: with which the run ends; ERROR_NONE = a note. cure: a text, no format. */
+/* Adds a finding. code: the code with which the run ends; ERROR_NONE = a note. cure: a text, no format. */
 void preflight_find(struct launch *l, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...) FORMAT(6, 7);
 /* A value that must be the same on all nodes. NULL: the node has no value, which agrees with any. There is a finding
  * for each value that differs from the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: there is
- * such a value. */
+ * such a finding. */
 struct preflight_thing {
     const char *what, *thing, *cure;
     enum error_code code;

@@ -24,7 +24,8 @@ static int by_clock(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Two clocks count as apart only as far as that is certain. Clocks that are far from the middle one get the finding. */
+/* Only the certain part of the difference between two clocks counts. The finding is for clocks that are far from the
+ * median. */
 static void check_clocks(struct launch *l)
 {
     struct run *r = l->run;
@@ -83,7 +84,7 @@ static bool counts_gpus(const struct spec *spec, uint32_t node)
     return n->kind == NPROC_GPU || n->kind == NPROC_AUTO;
 }
 
-/* "535.129.03" out of the version text of NVIDIA's driver. */
+/* "535.129.03", taken from the version text of NVIDIA's driver. */
 static const char *driver_version(const char *line, struct arena *arena)
 {
     for (const char *p = line; *p; p += strspn(p, " \t")) {

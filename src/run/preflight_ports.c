@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    BATCH = 100,    /* the port's queue is emptied between two batches */
+    BATCH = 100,    /* between two batches the port's queue is emptied */
     PORT_TRIES = 5, /* how often to ask for another port, if a free one is taken meanwhile */
 };
 
-/* ---- which meetings there are ---- */
+/* ---- the meetings ---- */
 
 /* "HOST:PORT", "[::1]:PORT", ":PORT". */
 static bool split(struct launch *l, const char *endpoint, struct meeting *m)
@@ -108,7 +108,7 @@ void preflight_plan_meetings(struct launch *l)
                                     .address = r->hands->nodes[r->plan->roles[i].master].address});
 }
 
-/* Do the workers meet there over a network? */
+/* Whether the workers meet there over a network. */
 static bool is_apart(const struct run *r, const struct meeting *m)
 {
     return m->outside || preflight_several(r);
@@ -180,7 +180,7 @@ void preflight_end_lookup(struct launch *l)
     preflight_of(l)->lookup = NULL;
 }
 
-/* ---- what is found ---- */
+/* ---- findings ---- */
 
 static const char *where(struct launch *l, const struct meeting *m)
 {
@@ -329,7 +329,7 @@ bool preflight_go_on(struct launch *l)
         else if (m->outside)
             connect_batch(l, m);
         else
-            listen_there(l, m); /* that empties the port's queue */
+            listen_there(l, m); /* this empties the port's queue */
         return true;
     case MEET_ENDING:
         p->meet = MEET_NOT;

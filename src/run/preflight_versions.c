@@ -1,4 +1,4 @@
-/* Finds out which Python and which torch the workers of each node have, by the names of files there; it starts no
+/* Finds out which Python and which torch the workers of each node have, by the names of files there, without starting a
  * program. */
 #include "preflight.h"
 
@@ -24,8 +24,8 @@ static bool uses_python(const struct spec *spec, const struct spec_role *own)
     return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
 }
 
-/* Do the node's workers, or their launcher, start with this Python? Then no other Python works, while another torch
- * may. */
+/* Whether the node's workers, or their launcher, are started with this Python. Then they cannot do without it, while a
+ * different torch may work. */
 static bool starts_python(const struct run *r, const struct spec_role *own, uint32_t node)
 {
     const struct spec *spec = r->plan->spec;
@@ -66,14 +66,14 @@ static void add_python(struct launch *l, const struct spec_role *role)
     p->python_count++;
 }
 
-/* Doctor checks before set-up is done: is this step of set-up not done yet? At a launch all of set-up is done. */
+/* Whether this step of set-up is not done yet: doctor checks before set-up. At a launch all of set-up is done. */
 static bool is_to_come(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return r->options.mode == RUN_LOOK && step->kind->phase == PHASE_SETUP && step->on[node] &&
            !r->records[(size_t)step->id * r->plan->node_count + node].verified;
 }
 
-/* Is the node set up, except for steps that only name a Python? If not, nobody knows which packages it will have. */
+/* Whether the node is set up, except for steps that only name a Python. If not, its future packages are not known. */
 static bool is_set_up(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -82,7 +82,7 @@ static bool is_set_up(const struct run *r, uint32_t node)
     return true;
 }
 
-/* The first step in front of this one (NULL: of the launch) that may leave the interpreter there. A prolog may, too: it
+/* The first step before this one (NULL: before the launch) that may leave the interpreter there. A prolog may, too: it
  * runs after preflight. */
 static const char *brings(const struct run *r, const struct plan_step *step, uint32_t node, const char *word)
 {
@@ -95,7 +95,7 @@ static const char *brings(const struct run *r, const struct plan_step *step, uin
     return NULL;
 }
 
-/* Doctor checks before set-up is done: the Python that set-up will start comes first. */
+/* Doctor checks before set-up is done: then the first question is for the Python that set-up will start. */
 static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
@@ -169,7 +169,7 @@ void preflight_ask_pythons(struct launch *l)
 
 /* ---- answers ---- */
 
-/* ".../torch-2.12.0+cpu.dist-info/METADATA"; a package torch-x is another one, but pip writes its name torch_x. */
+/* ".../torch-2.12.0+cpu.dist-info/METADATA"; a package torch-x is a different one, but pip writes its name torch_x. */
 static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
 {
     const char *name = strstr(path, "torch-"), *end = name ? strstr(name, ".dist-info/") : NULL;
@@ -207,7 +207,7 @@ void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, 
             take_torch(at, (uint8_t)question, e->entries[i].path);
 }
 
-/* ---- is there a Python? ---- */
+/* ---- whether there is a Python ---- */
 
 static const char *interpreter_cure(struct launch *l, const struct python *python, const char *brings)
 {
@@ -238,7 +238,7 @@ static void check_interpreter(struct launch *l, const struct python *python)
     }
 }
 
-/* ---- the same everywhere? ---- */
+/* ---- whether versions are the same everywhere ---- */
 
 /* "2.12" */
 static size_t release_len(const char *version)

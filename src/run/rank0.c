@@ -1,13 +1,13 @@
 /* Questions to nodes about outputs that come from the node of rank 0 (src/core/rank0.c): whether they have the file
  * that the launcher leaves on that node (step/rank0.py), and which files an output would fetch from them. An answer may
- * come in several frames; its entries are added up until the last one has come. */
+ * come in several frames; its entries are added up until the last frame has come. */
 #include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define RANK0_TOKEN (UINT64_C(1) << 62) /* of a GLOB; the bits below are the question's token */
+#define RANK0_TOKEN (UINT64_C(1) << 62) /* of a GLOB; the lower bits are the question's token */
 
 enum { LOOK_FILES_MAX = 1000000 };
 

@@ -1,7 +1,7 @@
 /* Limits how much of this machine one node may use: memory for its messages, and disk. A node that uses too much is
- * ended; the others go on. 5 % of the disk, at most 2 GB, are left to everything else on this machine. If the disk is
- * full, the node that has sent most is ended, not the one that happened to send the last byte; the nodes that stay may
- * use half of the space that was left. */
+ * dropped; the others go on. 5 % of the disk, at most 2 GB, are reserved for everything else on this machine. If logs
+ * fill the disk up to that reserve, the node that has sent most is dropped, not the one that happened to send the last
+ * byte; if a fetch does, the fetch ends. The others may then use half of the reserve. */
 #include "internal.h"
 
 #include <sys/statvfs.h>
@@ -33,7 +33,7 @@ int room_check(const struct run *r, const char *path, uint64_t bytes, struct err
     struct statvfs fs;
     char free_text[32], all_text[32], keep_text[32];
     if (statvfs(path, &fs) < 0 || fs.f_blocks == 0)
-        return 0; /* whoever writes there will get the error */
+        return 0; /* the caller gets the error when it writes there */
     uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
     uint64_t keep = all / 20 < KEEP_MAX ? all / 20 : KEEP_MAX;
     keep >>= r->hands->crowded < 32 ? r->hands->crowded : 32;
@@ -71,7 +71,7 @@ bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
     r->hands->crowded++;
     error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(lane_hands(most)->received, text));
     error_hint(&err, "the rest stays on the node: make room and run the same command again");
-    lane_hands(most)->received = 0; /* so that next time another node has sent most */
+    lane_hands(most)->received = 0; /* so that next time a different node has sent most */
     node_refuse(lane_hands(most)->node, &err);
     return most != lane;
 }

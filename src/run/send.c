@@ -29,7 +29,7 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
     return bind;
 }
 
-/* Keeps the part of RUN messages about a node up to date: to make it again for each of N messages would cost N * N. */
+/* Keeps the part of RUN messages about a node up to date: making it again for each of N messages would cost N * N. */
 void run_learn_node(struct run *r, uint32_t i)
 {
     const struct wire_facts *facts = r->lanes[i].facts;
@@ -78,7 +78,7 @@ static const char *const *role_addrs(struct launch *l)
     return l->role_addrs;
 }
 
-/* The texts with the names of all nodes. */
+/* Fills in the texts with the addresses of all nodes. */
 static void bind_addrs(struct launch *l, struct step_bind *bind)
 {
     struct run *r = l->run;
@@ -93,15 +93,15 @@ static void bind_addrs(struct launch *l, struct step_bind *bind)
     bind->role_addrs = role_addrs(l);
 }
 
-/* The id of the run whose launch it is: a node that joins a launch that was found on the nodes uses the id of the run
- * that made that launch, as the other parts do. */
+/* The id of the run that made the launch. A node that joins a launch that was found on the nodes uses that run's id, as
+ * the other parts do. */
 static const char *launch_run(const struct launch *l, struct arena *arena)
 {
     const char *dash = l->adopted ? strrchr(l->adopted, '-') : NULL;
     return dash ? arena_strndup(arena, l->adopted, (size_t)(dash - l->adopted)) : l->run->id;
 }
 
-/* The run that launched it: an earlier run, if only its files are missing. */
+/* The run that launched the point: an earlier run, if only the point's files are missing. */
 static const char *point_run(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct plan_step *launch = &r->plan->steps[r->plan->points[step->point].launch];
@@ -109,7 +109,7 @@ static const char *point_run(const struct run *r, const struct plan_step *step, 
     return c ? c->run : r->id;
 }
 
-/* The GPUs of a place; NULL: places are not by GPU. */
+/* The GPUs of a place, "2,3"; NULL: places are not by GPU. */
 static const char *devices_of(const struct spec *spec, uint32_t node, uint32_t place, struct arena *arena)
 {
     const uint32_t each = spec->sweep->per_node;

@@ -1,6 +1,6 @@
-/* Attempts that this journal does not know: those of another controller, with a state directory of its own. The journal
- * is read on from the place where it was last read, and only on demand: when a node's latest attempt of a step is not
- * the one recorded here. */
+/* Attempts that are not in this journal: those of another controller, with a state directory of its own. Each reading
+ * of the journal begins where the last one ended, and happens only on demand: when a node's latest attempt of a step is
+ * not the one recorded here. */
 #include "trace.h"
 
 #include <stdlib.h>

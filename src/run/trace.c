@@ -18,7 +18,7 @@ static void write_line(int fd, struct buf *b)
 {
     buf_putc(b, '\n');
     if (write_all(fd, b->data, b->len) < 0)
-        abort(); /* a trace serves a test: half of one is worse than none */
+        abort(); /* a trace is for a test, and half a trace is worse than none */
     buf_free(b);
 }
 
@@ -73,7 +73,7 @@ void trace_untraced(const struct run *r, const char *what)
     trace_text(r, "untraced", what);
 }
 
-/* ---- what a player begins with ---- */
+/* ---- the first lines, with which a player begins ---- */
 
 static void put_member(struct buf *b, const char *key, const char *value)
 {
@@ -151,7 +151,7 @@ static bool write_event(void *arg, const struct event *e)
     return true;
 }
 
-/* The lines of two processes would make no sense in one file: the second process gets a file of its own. */
+/* The lines of two processes would make no sense in one file, so the second process gets a file of its own. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -195,7 +195,7 @@ void trace_close(const struct run *r)
     close(base_steal_fd(&r->hands->trace_fd));
 }
 
-/* ---- what is said ---- */
+/* ---- the lines of what happens ---- */
 
 static void put_input(struct buf *b, const struct input *in)
 {

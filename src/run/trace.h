@@ -7,8 +7,8 @@
  * While another process traces into FILE, this one traces into FILE.PID.
  *
  * A line is words between blanks; a text is a JSON string, bytes are hex. The first lines, from `trace` to the last
- * `event`, rebuild plan and state: the spec's text with what it was loaded with, the run's options, each step's key,
- * the journal so far. Then
+ * `event`, rebuild plan and state: the spec's text and the options that it was loaded with, the run's options, each
+ * step's key, the journal so far. Then
  *
  *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
  *                as they were created), lines and ends of workers if rules or a role's readiness read them, and other
@@ -17,9 +17,9 @@
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word
  *   = ANSWER     ends a question (">") during which the hands may have told the core something
- *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Examples are files
+ *   untraced X   something happened that a trace does not have: it cannot be played beyond this line. Examples: files
  *                that are sent, a RUN that could not be made, a log or journal that could not be written
- *   end STATUS EXIT "error"   what became of the run; missing where it was killed
+ *   end STATUS EXIT "error"   how the run ended; missing if rhrun was killed
  *
  * These are not in a trace, and a player does not need them: things that are only shown (METRICS are there as events),
  * the bytes of logs and of fetched files, and the content of RUN messages; so a trace has no secret. A worker's lines

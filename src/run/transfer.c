@@ -1,9 +1,9 @@
 /* A step that sends files to a node. SYNC asks which files the node has; the answer is compared with the wanted tree;
  * the missing files are sent in as many turns of the loop as necessary; EXIT ends the transfer as it ends any attempt.
- * Several nodes take turns: each is sent TURN_BYTES at most before the loop goes round. If the connection ends, nothing
- * stays of a transfer: the attempt is lost, and the node tells the next transfer which files have arrived.  Contents
- * are read inside the loop: small files come from the store's pack, pieces of big ones (WIRE_FILE_MAX at a time) from
- * files that were written shortly before, so as a rule both are in memory. */
+ * Several nodes take turns: each gets at most TURN_BYTES in a turn of the loop. If the connection ends, nothing is left
+ * of a transfer: the attempt is lost, and the node tells the next transfer which files have arrived. Contents are read
+ * inside the loop: small files come from the store's pack, pieces of big ones (WIRE_FILE_MAX at a time) from files that
+ * were written shortly before, so as a rule both are in memory. */
 #include "transfer.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static struct run_task *task_of(const struct transfer *t)
 
 /* ---- sending ---- */
 
-/* How much of the file the node has already. A part serves only one file, which uses it up. */
+/* How much of the file the node has already. A part can serve only one file. */
 static uint64_t take_part(struct transfer *t, const struct tree_file *f)
 {
     for (size_t i = 0; i < t->part_count; i++)
@@ -132,7 +132,8 @@ static int send_piece(struct transfer *t, uint64_t *quota, struct error *err)
     return 0;
 }
 
-/* A file that cannot be read here cannot be sent: the attempt is stopped on the node. */
+/* The transfer cannot go on, for example because a file cannot be read here: the run fails, and the attempt is stopped
+ * on the node. */
 static void give_up(struct transfer *t, const struct error *err)
 {
     struct run *r = t->lane->run;
@@ -344,7 +345,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
     }
 }
 
-/* ---- what the user is told of it ---- */
+/* ---- what the user is told about it ---- */
 
 struct step_tally {
     uint32_t nodes, sent_nodes;     /* nodes that have the tree; of these, nodes that were sent something */

@@ -1,4 +1,5 @@
-/* The parts of transfer.c that have their own files: the difference between two trees, and what transfers share. */
+/* The parts of transfer.c that have their own files: the difference between two trees, and the data that transfers
+ * share. */
 #ifndef RHRUN_RUN_TRANSFER_H
 #define RHRUN_RUN_TRANSFER_H
 

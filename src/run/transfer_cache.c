@@ -1,5 +1,5 @@
 /* Data that the transfers of several nodes share: trees that nodes had before, and the contents of small files, which
- * would otherwise be read eight times for eight nodes that are set up together. */
+ * would otherwise be read once for each of the nodes that are set up together. */
 #include "transfer.h"
 
 #include <stdlib.h>
