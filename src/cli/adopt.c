@@ -1,4 +1,4 @@
-/* rhrun run --adopt JOB SPEC: a job that was renamed, or whose spec moved, goes on with the history that it had. */
+/* rhrun run --adopt JOB SPEC: a job that was renamed, or whose spec moved, continues with its former history. */
 #include "internal.h"
 
 #include <signal.h>
@@ -7,7 +7,7 @@
 
 enum { LISTED_MAX = 20 };
 
-/* By its id, or its name where only one has that. */
+/* By its id, or by its name if only one job has it. */
 static int find_job(struct cli *c, const char *word, const struct journal_job *jobs, size_t count,
                     const struct journal_job **ret, struct error *err)
 {
@@ -46,7 +46,7 @@ static int find_job(struct cli *c, const char *word, const struct journal_job *j
     return -1;
 }
 
-/* The spec's own job must have nothing that would be lost from sight. */
+/* The spec's own job must have no history that would be hidden. */
 static int check_new(const char *id, const struct spec *spec, struct error *err)
 {
     struct journal *j;
@@ -72,7 +72,8 @@ static int adopt(struct cli *c, const struct spec *spec, const struct journal_jo
     if (journal_identity_of(job, c->arena, &name, &origin, err) < 0)
         return -1;
     journal_job_id(spec->name, spec->origin, id);
-    /* Where the history went elsewhere this is how it comes back: then nobody is asked what the spec's job is now. */
+    /* If the history moved elsewhere, the same command brings it back: the state of the spec's job does not matter
+     * then. */
     if (journal_identity(spec->name, spec->origin, c->arena, &now_name, &now_origin, NULL) == 0) {
         journal_job_id(now_name, now_origin, now);
         if (str_eq(now, job->id) && str_eq(job->name, spec->name) && str_eq(job->origin, spec->origin))
@@ -104,12 +105,12 @@ int cli_adopt(struct cli *c, const char *spec_path)
     if (rc < 0 && d.count > 0)
         cli_print_diagnostics(c, &d);
     diagnostics_free(&d);
-    signal(SIGUSR1, SIG_IGN); /* it may come while the job's lock is held */
+    signal(SIGUSR1, SIG_IGN); /* it may come while this process holds the job's lock */
     if (rc == 0)
         rc = journal_jobs(&jobs, &count, &err);
     if (rc == 0) {
         const char *word = c->value[OPT_ADOPT], *id = journal_adopted(spec->name, spec->origin, word, c->arena);
-        rc = find_job(c, id ? id : word, jobs, count, &job, &err); /* id: the same command once more */
+        rc = find_job(c, id ? id : word, jobs, count, &job, &err); /* id: the same command, repeated */
     }
     if (rc == 0)
         rc = adopt(c, spec, job, &err);

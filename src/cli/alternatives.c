@@ -1,6 +1,6 @@
 /*
- * cluster.any_of: with which alternative a spec is read. What was rented is in the cluster's ledger; what a run was
- * planned with is told by its plan's hash.
+ * cluster.any_of: the alternative that a spec is read with. A rented alternative is in the cluster's ledger; a run's
+ * alternative is found by the hash of its plan.
  */
 #include "renting.h"
 
@@ -20,7 +20,7 @@ uint32_t alternative_of_cluster(struct cli *c, const struct spec *spec)
     if (!spec->rent || spec->rent->alternative_count == 0)
         return 0;
     journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
-    /* What cannot be read is told by whoever opens it. */
+    /* The code that opens the ledger reports a read error. */
     if (renting_find(job, c->arena, &id, NULL) < 0 || !id || rent_read(id, &l, NULL) < 0)
         return 0;
     const uint32_t alternative = renting_alternative(l);

@@ -1,4 +1,4 @@
-/* apply: each spec planned in this process, and compared with what its job's journal says. */
+/* apply: plans each spec in this process, and compares the plan with the journal of its job. */
 #include "apply.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static const char *why_work(struct arena *arena, const struct plan *plan, const 
 
 /* ---- one spec ---- */
 
-/* What is kept of a plan; the rest goes with its arena. */
+/* The fields of a plan that are kept; the rest goes with its arena. */
 static void keep(struct apply_job *job, const struct plan *plan, struct arena *scratch)
 {
     struct arena *arena = job->of->c->arena;
@@ -56,7 +56,8 @@ static void keep(struct apply_job *job, const struct plan *plan, struct arena *s
     job->variant = arena_strdup(arena, spec->variant);
     job->plan_hash = arena_strdup(arena, plan->hash);
     job->always = spec->entrypoint.always;
-    /* One that cannot be read now, as another rhrun makes it, or at all: the job's own rhrun waits, or says so. */
+    /* The journal may be unreadable because another rhrun is creating it, or for good: the job's own rhrun waits, or
+     * reports it. */
     const bool unreadable = journal_open_read(job->job_id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT;
     const struct state_run *done = journal ? cli_done_run(journal_state(journal), plan) : NULL;
     if (done) {
@@ -73,7 +74,7 @@ static void keep(struct apply_job *job, const struct plan *plan, struct arena *s
 
 static int plan_one(struct apply_job *job)
 {
-    struct cli sub = *job->of->c; /* what is planned lives in an arena of its own; faults are told as text */
+    struct cli sub = *job->of->c; /* the plan gets its own arena; faults become texts */
     struct spec *spec;
     struct sources *sources = NULL;
     struct plan *plan;
@@ -107,7 +108,7 @@ static int by_job_name(const void *a, const void *b)
     return order ? order : strcmp(x->path, y->path);
 }
 
-/* A table, a lock and a person know a job by its name. */
+/* Tables, locks and people know a job by its name. */
 static int refuse_doubles(struct apply *a)
 {
     struct apply_job **list = xcalloc(a->count + 1, sizeof(struct apply_job *));
@@ -166,8 +167,8 @@ static void over(struct apply_job *job, enum apply_did did, const struct state_r
     snprintf(job->run, sizeof job->run, "%s", run->id);
 }
 
-/* A run of this content that ended since we began is another rhrun's, and its end is ours, too: nothing is run twice.
- * One that found the nodes held by somebody has run nothing. */
+/* A run of this content that ended since we began belongs to another rhrun, and counts as ours too: nothing is run
+ * twice. A run with exit status 4 (somebody else held the nodes) did no work. */
 static bool is_end(const struct apply_job *job, const struct state *state, const struct state_run *run)
 {
     enum { EXIT_HELD = 4 };
@@ -183,9 +184,9 @@ void apply_look(struct apply_job *job, bool *ret_held)
     struct journal *journal;
     *ret_held = false;
     if (journal_open_read(job->job_id, &journal, NULL) < 0)
-        return; /* there is none yet; or our rhrun tells why it cannot be read */
-    /* Read once nobody holds it: what was read before may be of before its holder's end, and that end would count for
-     * nothing. */
+        return; /* there is none yet; or our rhrun reports why it cannot be read */
+    /* Read again when nobody holds it: the first read may be older than the holder's last event, and we would miss that
+     * end. */
     *ret_held = journal_holder(journal, NULL, NULL);
     const int current = *ret_held ? 0 : journal_refresh(journal, NULL);
     const struct state *state = journal_state(journal);

@@ -1,6 +1,6 @@
 /*
- * apply --prune: jobs whose specs the tree does not have any more. What they rented is given back; what still runs, or
- * may run, is told and left alone; runs, logs and what is on hosts stay.
+ * apply --prune: jobs whose specs are not in the tree any more. Their rented machines are given back; runs that are, or
+ * may be, active are reported and left alone; runs, logs and files on hosts stay.
  */
 #include "apply.h"
 #include "renting.h"
@@ -15,10 +15,10 @@ struct prune {
     struct apply *a;
     struct loop *loop;
     size_t cap;
-    bool gone; /* of the `down` that runs */
+    bool gone; /* result of the current `down` */
 };
 
-/* Does the tree have the spec, though perhaps under another name of its job, or ignored? Then it is not removed. */
+/* Whether the tree still has the spec, perhaps ignored or with another job name. Then the job is not removed. */
 static bool is_there(const struct apply *a, const struct journal_job *job)
 {
     for (size_t i = 0; i < a->count; i++)

@@ -1,8 +1,8 @@
 /*
- * apply: jobs with work are brought to done by a rhrun of their own each, at most `parallel` at once. Each is a session
- * of its own: the terminal's Ctrl-C reaches this process alone, which hands it on; and when this process is killed they
- * go on, as controllers without a terminal. What they say is in the job's controller.log, and before they have the
- * job's lock in its apply.log.
+ * apply: runs the jobs with work, each in a rhrun of its own, at most `parallel` at once. Each rhrun has its own
+ * session, so the terminal's Ctrl-C reaches only this process, which passes it on. If this process is killed, the
+ * rhruns continue as controllers without a terminal. Their output is in the job's controller.log, and in its apply.log
+ * until they have the job's lock.
  */
 #include "apply.h"
 
@@ -31,7 +31,7 @@ static uint64_t size_of(const char *path)
     return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* The last "rhrun: error:" line behind `from` and the hint below it; NULL: there is none. */
+/* The last "rhrun: error:" line after `from`; NULL: there is none. */
 static const char *last_error(struct apply_job *job, const char *name, uint64_t from)
 {
     static const char mark[] = "rhrun: error: ";
@@ -99,7 +99,7 @@ static void on_exit_of(void *arg, int status, int signum)
     job->exit_status = signum ? 128 + signum : status;
     job->why = NULL;
     if (job->exit_status == EXIT_HELD &&
-        !a->interrupted) { /* by another rhrun, here or elsewhere: its end is awaited */
+        !a->interrupted) { /* another rhrun, here or elsewhere, holds it: wait for its end */
         const char *why = last_error(job, "apply.log", 0);
         if (!why)
             why = last_error(job, "controller.log", job->log_from);
@@ -174,7 +174,7 @@ static void begin(struct apply_job *job)
     say_end(job);
 }
 
-/* One that is idle, or whose holder may be gone. */
+/* A job that is idle, or whose holder may be gone. */
 static void turn_of(struct apply_job *job, uint64_t now)
 {
     struct apply *a = job->of;
@@ -197,7 +197,7 @@ static void turn_of(struct apply_job *job, uint64_t now)
     }
 }
 
-/* Runs at the end of each job, and now and then while something is awaited. */
+/* Called at the end of each job, and now and then while another rhrun's job is awaited. */
 static void look(void *arg)
 {
     struct apply *a = arg;
@@ -244,7 +244,7 @@ int apply_run_all(struct apply *a)
     struct error err = ERROR_INIT;
     if (cli_check_limits(&err) < 0)
         return cli_fail(a->c, &err);
-    a->null_fd = open("/dev/null", O_WRONLY); /* those that we start inherit it */
+    a->null_fd = open("/dev/null", O_WRONLY); /* our rhruns inherit it */
     if (a->null_fd < 0) {
         error_errno(&err, ERROR_IO, errno, "could not open /dev/null");
         return cli_fail(a->c, &err);
@@ -258,7 +258,7 @@ int apply_run_all(struct apply *a)
     loop_run(a->loop);
     for (size_t i = 0; i < a->count; i++)
         if (a->jobs[i].stage != APPLY_OVER)
-            a->jobs[i].stage = APPLY_OVER; /* interrupted: what it did is "to do" */
+            a->jobs[i].stage = APPLY_OVER; /* interrupted: it counts as "to do" */
     loop_signal_destroy(interrupt);
     loop_signal_destroy(term);
     loop_timer_destroy(a->timer);

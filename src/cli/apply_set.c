@@ -1,4 +1,4 @@
-/* apply: which specs a set has. */
+/* apply: which specs are in a set. */
 #include "apply.h"
 
 #include "rhrun/doc.h"
@@ -16,7 +16,7 @@ enum { DEPTH_MAX = 64, FILES_MAX = 1000000 };
 struct gather {
     struct apply *a;
     const char *base;
-    struct tree_repo *repo; /* that the walked folder is in, or NULL */
+    struct tree_repo *repo; /* the repository of the walked folder, or NULL */
     size_t cap, seen;
 };
 
@@ -49,7 +49,7 @@ static int add(struct gather *g, const char *file, struct error *err)
     return 0;
 }
 
-/* A spec says what is started. A file that cannot be read as YAML may be one: it is a fault, told by who plans it. */
+/* A spec has an entrypoint or roles. A file that is not valid YAML counts too: planning reports its faults. */
 static bool is_spec(const char *file)
 {
     struct arena *arena = arena_create();
@@ -86,7 +86,7 @@ static int walk(struct gather *g, const char *dir, int depth, struct error *err)
         CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, list[i]->d_name);
         struct stat st;
         free(list[i]);
-        if (rc < 0 || lstat(path, &st) < 0) /* it went meanwhile, or does not matter any more */
+        if (rc < 0 || lstat(path, &st) < 0) /* it is gone meanwhile, or an error ends the walk anyway */
             continue;
         if (++g->seen > FILES_MAX)
             rc = error_set(err, ERROR_USAGE, "\"%s\" has more than %d files", g->base, FILES_MAX);
@@ -112,14 +112,14 @@ static int add_folder(struct gather *g, const char *dir, struct error *err)
     a->folders = xreallocarray(a->folders, a->folder_count + 1, sizeof *a->folders);
     a->folders[a->folder_count++] =
         (struct apply_folder){arena_strdup(a->c->arena, real), spec_folder_origin(real, a->c->arena)};
-    g->repo = a->commit ? NULL : tree_repo_open(real, NULL); /* all of a commit is there on purpose */
+    g->repo = a->commit ? NULL : tree_repo_open(real, NULL); /* in a commit every file is there on purpose */
     int rc = walk(g, real, 0, err);
     tree_repo_close(g->repo);
     g->repo = NULL;
     return rc;
 }
 
-/* The base is no pattern, whatever it is called. */
+/* Escapes the base: it is not a pattern, whatever its name. */
 static char *pattern_of(const char *base, const char *word)
 {
     struct buf b = {0};

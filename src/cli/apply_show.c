@@ -1,4 +1,4 @@
-/* apply: what is told of a set: lines while it runs, one table or JSON at the end, the exit status. */
+/* apply: what is printed about a set: lines while it runs, one table or JSON at the end, and the exit status. */
 #include "apply.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ void apply_say(struct apply *a, const char *fmt, ...)
     fprintf(stderr, "rhrun: %s\n", text);
 }
 
-/* A job that failed counts more than what may work at the next try. */
+/* A failed job counts more than one that may succeed at the next try. */
 int apply_exit_status(const struct apply *a)
 {
     enum { EXIT_INFRA = 3 };
@@ -49,7 +49,7 @@ int apply_exit_status(const struct apply *a)
         const struct apply_job *job = &a->jobs[i];
         to_do = to_do || job->did == APPLY_TO_DO;
         if (job->did == APPLY_FAILED || job->did == APPLY_STOPPED)
-            rc = rc == 1 || job->exit_status != EXIT_INFRA ? 1 : EXIT_INFRA; /* 2 is for sets of which nothing began */
+            rc = rc == 1 || job->exit_status != EXIT_INFRA ? 1 : EXIT_INFRA; /* 2 is for sets in which no job began */
     }
     for (size_t i = 0; i < a->removed_count; i++)
         rc = rc ? rc : a->removed[i].exit_status;

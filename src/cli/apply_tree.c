@@ -1,11 +1,11 @@
 /*
- * apply --at: the specs, and the code of their jobs, are those of a commit. Its files are written to a folder of the
- * state directory, once per commit:
+ * apply --at: the specs and the code of their jobs come from a commit. Its files are written to a folder of the state
+ * directory, once per commit:
  *
- *   checkouts/REPOSITORY/lock                  who writes one out has it
- *   checkouts/REPOSITORY/tree.git              what was fetched (tree.h)
- *   checkouts/REPOSITORY/COMMIT/.rhrun-origin  what the origins of its specs begin with: they are the jobs of any clone
- *   checkouts/REPOSITORY/COMMIT/tree/          the files; what jobs bring home relative to their spec comes here, too
+ *   checkouts/REPOSITORY/lock                  held while a commit is written out
+ *   checkouts/REPOSITORY/tree.git              the fetched objects (tree.h)
+ *   checkouts/REPOSITORY/COMMIT/.rhrun-origin  prefix of its specs' origins: any clone has the same jobs
+ *   checkouts/REPOSITORY/COMMIT/tree/          the files; outputs relative to a spec go here too
  */
 #include "apply.h"
 
@@ -27,14 +27,14 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return type == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-/* Nobody sees a folder that is not whole: it gets its name when all is on the disk. */
+/* An incomplete folder is never visible: the folder gets its name when all files are on the disk. */
 static int write_out(struct tree_store *store, const struct tree *t, const char *dir, const char *origin,
                      struct error *err)
 {
     CLEANUP(cleanup_free) char *temp = xasprintf("%s.new", dir), *files = xasprintf("%s/tree", temp);
     CLEANUP(cleanup_free) char *marker = xasprintf("%s/" SPEC_CHECKOUT_MARKER, temp), *line = xasprintf("%s\n", origin);
     if (access(temp, F_OK) == 0 &&
-        nftw(temp, remove_one, OPEN_AT_ONCE, FTW_DEPTH | FTW_PHYS) != 0) /* of one that was killed */
+        nftw(temp, remove_one, OPEN_AT_ONCE, FTW_DEPTH | FTW_PHYS) != 0) /* left by a killed process */
         return error_set(err, ERROR_IO, "could not remove \"%s\"", temp);
     if (mkdir_p(temp, 0700, err) < 0 || tree_export(store, t, files, err) < 0 ||
         file_write_atomic(marker, line, strlen(line), 0600, err) < 0)

@@ -1,9 +1,10 @@
 /*
- * cluster: NAME: a job on the machines of a cluster that another job has rented, and keeps. It is opened and held as
- * by its own job, one at a time; nothing is rented for it, and what is given back goes by the cluster's own wish.
+ * cluster: NAME: a job on the machines of a cluster that another job rented and keeps. The cluster is opened and held
+ * as by its own job, one job at a time. Nothing is rented for the borrower; what is given back, and when, is decided by
+ * the cluster's own spec.
  *
- * Who held it last is in its ledger. Where that rhrun was killed, its work may go on there: then only the same job goes
- * on with the cluster, until gc, or its own job's rhrun, has freed it.
+ * The ledger names the last holder. If that rhrun was killed, its work may continue there: then only the same job may
+ * use the cluster, until gc, or the rhrun of the cluster's own job, has freed it.
  */
 #include "renting.h"
 
@@ -65,7 +66,7 @@ int renting_find_borrowed(struct cli *c, const struct spec *spec, const char **r
     return -1;
 }
 
-/* Of nobody but its own job where it is not kept; and with a machine for each node. */
+/* The cluster must be kept (down: never), unless the job is its own, and must have a machine for each node. */
 static int check(const struct fleet_ledger *l, const struct spec *spec, struct error *err)
 {
     const struct fleet_wanted *w = &l->wanted;

@@ -19,7 +19,7 @@ struct bundle {
     struct buf events;
 };
 
-/* The text is the bundle's from here on. */
+/* From here on the text belongs to the bundle. */
 static void add(struct bundle *b, const char *path, struct buf *text)
 {
     if (b->count == b->cap) {
@@ -32,7 +32,7 @@ static void add(struct bundle *b, const char *path, struct buf *text)
     b->files[b->count++] = (struct tree_bundle_file){arena_strdup(b->c->arena, path), data ? data : xstrdup(""), len};
 }
 
-/* What the workers printed, without the spool's frames. */
+/* The workers' output, without the spool's frames. */
 static void put_output(const struct buf *spool, struct buf *ret)
 {
     const uint8_t *at = (const uint8_t *)spool->data;
@@ -46,7 +46,7 @@ static void put_output(const struct buf *spool, struct buf *ret)
     }
 }
 
-/* "launch@gpu1.log"; of an attempt that another one replaced "ATTEMPT.log". */
+/* "launch@gpu1.log"; for an attempt that another one replaced "ATTEMPT.log". */
 static const char *log_name(struct bundle *b, const char *file)
 {
     struct arena *a = b->c->arena;
@@ -156,8 +156,8 @@ int cli_write_bundle(struct cli *c, const char *word, const char *path)
     return rc < 0 ? cli_fail(c, &err) : 0;
 }
 
-/* Where the spec's folder is not here (another machine), the present one stands for it: outputs come there. Whatever else is
- * wrong with the lock is told when it is loaded. */
+/* If the spec's folder does not exist here (another machine), the current folder takes its place: outputs go there.
+ * Other faults of the lock are reported when it is loaded. */
 static void place_lock(struct cli *c, const char *name, struct buf *text)
 {
     struct diagnostics d = {0};
@@ -177,7 +177,7 @@ static void place_lock(struct cli *c, const char *name, struct buf *text)
     lock_write(doc->root, false, text);
 }
 
-/* The store and the lock are named by what is in the bundle, so the same one is found again. */
+/* The store and the lock are named by the bundle's digest, so the same bundle is found again. */
 int cli_read_bundle(struct cli *c, const char *path, const char **ret_lock, struct error *err)
 {
     struct tree_store *store = NULL;

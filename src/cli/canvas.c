@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One code point of UTF-8; what is none counts as one byte. */
+/* One code point of UTF-8; an invalid byte counts as one. */
 static size_t decode(const char *s, size_t len, uint32_t *ret)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -78,7 +78,7 @@ static bool is_of_number(const char *text, size_t len, size_t i)
     return is_digit(text[i]) || ((text[i] == '.' || text[i] == ',') && i + 1 < len && is_digit(text[i + 1]));
 }
 
-/* As `fit`, of a text that has more: what is left of a number would be another number. */
+/* As `fit`, but never cuts within a number: the rest would read as another number. */
 static size_t fit_words(const char *text, size_t len, unsigned columns, unsigned *ret_width)
 {
     const size_t n = fit(text, len, columns, ret_width);
@@ -120,7 +120,7 @@ void canvas_put(struct canvas *v, const char *style, const char *text, size_t le
         n = fit_words(text, len, left - 1, &width);
         put_styled(v, style, text, n);
         put_styled(v, style, v->utf8 ? "…" : "~", v->utf8 ? 3 : 1);
-        v->used = v->columns; /* nothing fits behind a cut */
+        v->used = v->columns; /* nothing fits after a cut */
         return;
     }
     put_styled(v, style, text, n);
@@ -179,7 +179,7 @@ void canvas_end_line(struct canvas *v)
     buf_putc(&v->text, '\n');
 }
 
-/* How many rows it takes: a terminal that became narrower has wrapped its lines. */
+/* The rows that it takes: when a terminal becomes narrower, it wraps the lines. */
 static unsigned rows_shown(const struct canvas *shown)
 {
     unsigned columns, rows, sum = 0;

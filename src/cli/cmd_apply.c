@@ -1,4 +1,4 @@
-/* rhrun apply: every spec of a tree to done, or a saved plan. */
+/* rhrun apply: runs every spec of a tree until it is done, or a saved plan. */
 #include "apply.h"
 #include "saved_plan.h"
 
@@ -18,7 +18,7 @@ int apply_parallel(struct cli *c, uint32_t *ret)
     return cli_fail(c, &err);
 }
 
-/* What is not committed is in no other clone: nobody else would get what is applied here. */
+/* Uncommitted changes are in no other clone: nobody else could apply the same. */
 static int require_clean(struct apply *a, const char *path)
 {
     enum { NAMED = 5 };
@@ -60,7 +60,7 @@ static int in_folder(struct apply *a, const char *cwd)
     return rc ? rc : apply_gather(a, cwd, c->words, c->word_count);
 }
 
-/* Words are paths in a repository, be they there now or not: REPO.git/jobs is folder "jobs" of a bare one. */
+/* Words are paths in a repository, whether they exist now or not: REPO.git/jobs is folder "jobs" of a bare one. */
 static int at_commit(struct apply *a, const char *cwd)
 {
     struct cli *c = a->c;
@@ -133,7 +133,7 @@ static int refuse_set_options(const struct cli *c)
     return 0;
 }
 
-/* Exactly that plan, or nothing. Between here and the run's own look it is held by the plan's hash. */
+/* Exactly that plan, or nothing. Between this check and the run's own, the plan's hash makes sure of it. */
 static int apply_saved(struct cli *c)
 {
     const char *file = c->words[0], *moved = NULL;
@@ -147,7 +147,7 @@ static int apply_saved(struct cli *c)
         return cli_fail(c, &err);
     saved_plan_take(c, saved);
     c->given[OPT_JSON] = false;
-    c->given[OPT_TRUST] = true; /* the run that follows trusts it, too */
+    c->given[OPT_TRUST] = true; /* the run trusts it too */
     int rc = cli_plan_saved(c, &now);
     c->given[OPT_JSON] = json;
     c->given[OPT_OFFLINE] = false;

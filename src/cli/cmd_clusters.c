@@ -1,4 +1,4 @@
-/* rhrun up, clusters, gc: machines that are rented. */
+/* rhrun up, clusters: rented machines. */
 #include "renting.h"
 
 #include <signal.h>
@@ -48,7 +48,7 @@ static int up(struct cli *c, struct spec *spec, struct loop *loop, struct error 
     struct loop_signal *hangup = renting_hold_on(loop);
     struct roster *roster = roster_create(spec, c->arena);
     journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
-    /* The job's lock: no run, and no other `up`, rents for it meanwhile. */
+    /* With the job's lock, no run and no other `up` rents for it meanwhile. */
     int rc = journal_open(loop, spec_id_name(spec), spec_id_origin(spec), cli_owner_name(c->arena), &journal, err);
     if (rc == 0)
         rc = renting_reconcile(&r, job, false, err);

@@ -1,9 +1,10 @@
-/* rhrun completion: what the shells read (src/cli/completion), and what they ask while a line is typed. */
+/* rhrun completion: prints the files that shells read (src/cli/completion), and the candidates for a line that is being
+ * typed. */
 #include "internal.h"
 
 #include <string.h>
 
-/* What the shell's file asks for: `rhrun completion candidates -- WORD... CURRENT`. */
+/* Called by the shell's file: `rhrun completion candidates -- WORD... CURRENT`. */
 static const char asked[] = "candidates";
 
 extern const char rhrun_completion_bash[], rhrun_completion_zsh[], rhrun_completion_fish[];

@@ -1,9 +1,9 @@
-/* rhrun diff: what differs between two runs, or locks: what went in, and what came out. */
+/* rhrun diff: the differences between two runs, or locks: inputs and results. */
 #include "diffing.h"
 
 #include <string.h>
 
-enum { TEXT_MAX = 64 << 20 }; /* bytes of all files' lines; beyond it files are only named */
+enum { TEXT_MAX = 64 << 20 }; /* bytes of all files' lines; beyond that, files are only named */
 
 static struct diff_rows *section(struct cli *c, struct diff *d, const char *name)
 {
@@ -45,7 +45,7 @@ static const struct doc_node *spec_of(struct arena *a, const struct doc_node *lo
 
 /* ---- packages ---- */
 
-/* A package in a few words: what tells one from another of that name. */
+/* A package in a few words: enough to tell two packages of one name apart. */
 static const char *package_words(struct arena *a, const struct doc_node *p)
 {
     struct buf b = {0};
@@ -88,7 +88,7 @@ static struct doc_node *packages_of(struct arena *a, const struct doc_node *lock
     return all;
 }
 
-/* What is the same change on each node is told once. */
+/* A change that all nodes share is printed once. */
 static void diff_packages(struct diff_rows *rows, const struct doc_node *a, const struct doc_node *b)
 {
     struct arena *arena = rows->arena;
@@ -155,7 +155,7 @@ static void add_tree(struct cli *c, struct diff *d, const char *name)
     d->trees[d->tree_count++] = t;
 }
 
-/* Those of one folder restored on several nodes are a tree each; their names say which. */
+/* A folder that is restored on several nodes has a tree for each; their names say which. */
 static void diff_code(struct cli *c, struct diff *d)
 {
     const struct doc_node *a = doc_get(d->a->lock, "trees"), *b = doc_get(d->b->lock, "trees");
@@ -182,7 +182,7 @@ static void diff_outcome(struct cli *c, struct diff *d)
     d->durations_b = d->b->durations;
 }
 
-/* But its text of what was not committed: the files are compared. */
+/* Without the diff of uncommitted changes: the files are compared instead. */
 static const struct doc_node *git_of(struct arena *a, const struct doc_node *lock)
 {
     static const char *const keys[] = {"commit", "branch", "dirty"};

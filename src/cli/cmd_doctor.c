@@ -1,6 +1,6 @@
 /*
- * rhrun doctor [SPEC]: this machine, and with a spec its nodes: each is logged in to, its agent answers, and what is looked
- * at before a launch is looked at. Nothing is set up, started or kept there.
+ * rhrun doctor [SPEC]: checks this machine and, with a spec, its nodes: logs in to each, starts its agent, and makes
+ * the checks that precede a launch. It sets up, starts and keeps nothing there.
  */
 #include "renting.h"
 
@@ -20,14 +20,14 @@ enum {
     FILES_HERE = 64,
     ROOM_BYTES = 1000000000,
     SSH_MS = 10000,
-    BACK_MS = 10000, /* for a node whose connection is lost to come back */
+    BACK_MS = 10000, /* for a node with a lost connection to come back */
 };
 
 enum verdict_here { GOOD, WARNING, BAD };
 struct finding {
     const char *what, *text, *cure; /* cure: NULL = none is needed */
     enum verdict_here verdict;
-    const char *const *nodes; /* that it is about */
+    const char *const *nodes; /* the nodes that it is about */
     size_t node_count;
 };
 struct doctor {
@@ -47,7 +47,7 @@ static struct finding *find(struct doctor *d, const char *what, enum verdict_her
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
     char *kept = arena_strdup(d->c->arena, text), *kept_cure = cure && *cure ? arena_strdup(d->c->arena, cure) : NULL;
-    str_printable(kept); /* nodes' own words are in it */
+    str_printable(kept); /* it contains text from nodes */
     if (kept_cure)
         str_printable(kept_cure);
     if (d->count == d->cap) {
@@ -142,7 +142,7 @@ static void on_ssh(void *arg, const struct loop_capture_result *result)
     loop_stop(a->doctor->loop);
 }
 
-/* A fault in it keeps every ssh connection from being made. */
+/* A fault in it prevents every ssh connection. */
 static void check_ssh_config(struct doctor *d)
 {
     const char *const argv[] = {"ssh", "-G", "localhost", NULL};
@@ -194,7 +194,7 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
-/* Those that fail alike are one finding. */
+/* Nodes that fail alike are one finding. */
 static void check_faults(struct doctor *d, const struct run *r, const struct plan *plan)
 {
     struct cli_fault *faults;
@@ -250,7 +250,7 @@ static void take_finding(struct doctor *d, const struct plan *plan, const struct
     mine->node_count = f->node_count;
 }
 
-/* What was looked at and nothing was found. */
+/* Adds a finding for each check that found no fault. */
 static void check_rest(struct doctor *d, const struct plan *plan, const struct run_finding *found, size_t count)
 {
     const struct spec_distributed *dist = &plan->spec->distributed;
@@ -308,7 +308,7 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
     return 0;
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 static const char *const words[] = {[GOOD] = "ok", [WARNING] = "warning", [BAD] = "error"};
 
@@ -338,7 +338,7 @@ static void put_json(const struct finding *f, struct buf *b)
     buf_puts(b, f->node_count ? "]}" : "}");
 }
 
-/* True: something keeps a job from running. */
+/* True: there is something that prevents a job from running. */
 static bool say(const struct doctor *d)
 {
     struct buf b = {0};
@@ -358,7 +358,7 @@ static bool say(const struct doctor *d)
     return bad;
 }
 
-/* Are there machines for the nodes? Else all that can be said is who would be asked for them. */
+/* Whether the nodes have machines. If not, only the providers that would be asked can be listed. */
 static bool has_machines(struct doctor *d, const struct spec *spec, const char *job, struct roster *roster)
 {
     struct cli *c = d->c;

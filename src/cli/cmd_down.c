@@ -1,4 +1,4 @@
-/* rhrun down: gives back rented machines, and ends the containers of a job on its hosts. */
+/* rhrun down: gives rented machines back, and ends the containers of a job on its hosts. */
 #include "renting.h"
 
 #include "rhrun/container.h"
@@ -69,7 +69,7 @@ static void begin(struct down *d, struct transport_pool *pool, const struct cont
 
 static bool goes_down(const struct spec_host *host, bool all)
 {
-    bool there = host->transport != SPEC_TRANSPORT_RENTED; /* else it is gone with its machine, or there was none */
+    bool there = host->transport != SPEC_TRANSPORT_RENTED; /* else it is gone with its machine, or never existed */
     return there && host->container && (all || host->container->down);
 }
 
@@ -160,7 +160,7 @@ static int every_down(struct renting *r, struct error *err)
     return rc;
 }
 
-/* id NULL: all of them. */
+/* id NULL: all clusters. */
 static int clusters_down(struct cli *c, const char *id)
 {
     struct renting r;
@@ -179,7 +179,7 @@ static int clusters_down(struct cli *c, const char *id)
     return rc;
 }
 
-/* Nobody may be at work in them: -1 and err. */
+/* Fails if a run may be active on the machines: -1 and err. */
 static int check_idle(const char *job, struct error *err)
 {
     struct journal *j;

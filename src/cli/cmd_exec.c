@@ -1,9 +1,9 @@
 /*
- * rhrun exec: one command on a node, as a step of set-up would find it there.
+ * rhrun exec: one command on a node, in the same environment as a set-up step.
  *
- * What leads to the node is that of rhrun ssh. The text on its command line is always the same few words, which read a
- * script from stdin, up to a line that no value can know, and do it: so no value of the spec, and no secret, is in argv.
- * What follows in stdin is the command's. A shell reads lines byte by byte from what is no file, so none of it is lost.
+ * The connection is that of rhrun ssh. The command line there is constant: a few words that read a script from stdin,
+ * up to a line that no value can contain, and run it. So no value of the spec, and no secret, is in argv. The rest of
+ * stdin belongs to the command. From a pipe a shell reads byte by byte up to each line end, so none of it is lost.
  */
 #include "login.h"
 
@@ -26,9 +26,9 @@ enum { TAG_BYTES = 16, CHUNK = 64 << 10, SIGNAL_BASE = 128 };
 
 #define FAIL "__rhrun_fail() { printf 'rhrun: error: %s\\n' \"$1\" >&2; exit 3; }\n"
 
-/* The environment that a step left there is a file of "NAME=value" with a zero byte behind each. A shell knows no zero
- * bytes: od makes octal digits of all, and printf what they were. It takes the place of the shell's own one. What has no
- * name for a shell (functions of bash) goes through `env`. */
+/* The environment that a step left there is a file of "NAME=value" entries, each ended by a zero byte. A shell cannot
+ * hold zero bytes, so od prints all bytes in octal and printf restores them. This environment replaces the shell's own.
+ * Variables whose names are invalid in a shell (bash functions) go through `env`. */
 static const char read_environment[] =
     "__rhrun_o=$(od -An -v -to1 \"$__rhrun_f\" | tr -d '\\n' | sed 's/ 000/:/g;s/ /\\\\/g' | tr : '\\n')\n"
     "__rhrun_n=$(env | sed -n 's/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*/\\1/p')\n"
@@ -70,13 +70,13 @@ static void put_assignments(struct buf *b, const struct wire_strings *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const size_t len = strcspn(list->items[i], "=");
-        buf_printf(b, "export %.*s=", (int)len, list->items[i]); /* names of the spec are those of a shell */
+        buf_printf(b, "export %.*s=", (int)len, list->items[i]); /* names in the spec are valid shell names */
         buf_shell_quote(b, list->items[i] + len + (list->items[i][len] == '='));
         buf_putc(b, '\n');
     }
 }
 
-/* One word is a text for a shell, as ssh takes it; several are a program and its arguments. */
+/* One word is a shell command, as for ssh; several words are a program and its arguments. */
 static void put_command(struct buf *b, const struct login *l)
 {
     buf_puts(b, "__rhrun_n=$#\n");
@@ -93,7 +93,7 @@ static void put_command(struct buf *b, const struct login *l)
     buf_puts(b, "[ \"$__rhrun_n\" = 0 ] || exec env \"$@\"\nexec \"$@\"\n");
 }
 
-/* All that is done there, up to the command. */
+/* Everything that the script does there before the command. */
 static void put_script(struct buf *b, const struct login *l, const struct login_facts *f, const struct wire_run *run,
                        const char *folder)
 {
@@ -138,7 +138,7 @@ static void bind_nodes(struct cli *c, const struct login *l, const struct plan *
     bind->nodes = nodes;
 }
 
-/* The working directory of the run that is meant: the last one that was there may have been of other params. */
+/* The working directory of the chosen run: the last run there may have had other params. */
 static const char *folder_of(struct cli *c, const struct login *l, const struct login_facts *f)
 {
     const char *slash = f->work_dir ? strrchr(f->work_dir, '/') : NULL;
@@ -185,7 +185,8 @@ static int make_script(struct cli *c, struct login *l, struct buf *ret, struct e
     return rc;
 }
 
-/* Reads lines up to the tag and does them; what ends before that is no script. One line, for shells of all kinds. */
+/* Reads lines up to the tag and runs them; input that ends before the tag is no script. One line, for all kinds of
+ * shells. */
 static const char *first_words(struct cli *c, const char *tag)
 {
     return arena_printf(
@@ -196,15 +197,15 @@ static const char *first_words(struct cli *c, const char *tag)
         tag, tag);
 }
 
-/* ---- stdin: the script, then what is in ours ---- */
+/* ---- stdin: the script, then our stdin ---- */
 
 struct pass {
     pid_t child;
-    int to, signals; /* its stdin, -1 once that is closed; SIGCHLD and what ends us */
+    int to, signals; /* its stdin, -1 once that is closed; SIGCHLD and signals that end us */
     bool more;       /* our stdin has not ended */
     int status;
     bool ended;
-    struct buf out; /* for it; from `at` on not written yet */
+    struct buf out; /* bytes for the child; those from `at` on are not written yet */
     size_t at;
 };
 
@@ -215,7 +216,7 @@ static void close_to(struct pass *p)
     p->out.len = p->at = 0;
 }
 
-/* From a terminal the child gets what we get; what was sent to us alone goes to it. */
+/* At a terminal the child gets the same signals as we do; a signal sent to us alone is passed on. */
 static void take_signal(struct pass *p)
 {
     struct signalfd_siginfo s;
@@ -225,7 +226,7 @@ static void take_signal(struct pass *p)
     p->ended = p->ended || waitpid(p->child, &p->status, WNOHANG) == p->child;
 }
 
-/* Never waits: a signal must get through while nobody reads. */
+/* Never blocks: signals must be handled while nobody reads. */
 static void write_on(struct pass *p)
 {
     const ssize_t n = write(p->to, p->out.data + p->at, p->out.len - p->at);
@@ -257,7 +258,7 @@ static int wait_for_end(struct pass *p)
             continue;
         if (fds[0].revents)
             take_signal(p);
-        if (fds[1].revents & (POLLERR | POLLNVAL)) /* nobody reads any more */
+        if (fds[1].revents & (POLLERR | POLLNVAL)) /* the reader is gone */
             close_to(p);
         else if (fds[1].revents)
             write_on(p);
@@ -267,7 +268,7 @@ static int wait_for_end(struct pass *p)
     return WIFSIGNALED(p->status) ? SIGNAL_BASE + WTERMSIG(p->status) : WEXITSTATUS(p->status);
 }
 
-/* argv with `in` as its stdin and our signals as they were. */
+/* Runs argv with `in` as its stdin and with the signal settings that we started with. */
 static int start(const char *const *argv, int in, const sigset_t *mask, pid_t *ret)
 {
     posix_spawn_file_actions_t files;
@@ -287,7 +288,7 @@ static int start(const char *const *argv, int in, const sigset_t *mask, pid_t *r
     return rc;
 }
 
-/* The exit status of argv, which gets the head and then our stdin. */
+/* Runs argv with the script and then our stdin; returns its exit status. */
 static int run_there(struct cli *c, const char *const *argv, const struct buf *head)
 {
     static const int list[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};

@@ -1,4 +1,4 @@
-/* rhrun gc: frees disk, here and on nodes, and gives back rented machines that nobody uses any more. */
+/* rhrun gc: frees disk space, here and on nodes, and gives back rented machines that nobody uses any more. */
 #include "gcing.h"
 
 #include <signal.h>
@@ -71,13 +71,13 @@ static int find_spec(struct gc *g)
 static void remove_all(struct gc *g)
 {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGUSR1, SIG_IGN); /* who holds a job's lock is sent it (journal_request) */
+    signal(SIGUSR1, SIG_IGN); /* journal_request sends it to the holder of a job's lock */
     for (size_t i = 0; i < g->count; i++)
         if (!g->items[i].node)
             gc_remove_here(g, &g->items[i]);
 }
 
-/* What is on disks, and with --yes, or once that was answered, the end of it. */
+/* Shows what can be removed from disks; with --yes, or after a yes to the question, removes it. */
 static int disks(struct gc *g, uint32_t clusters)
 {
     struct cli *c = g->c;

@@ -1,4 +1,4 @@
-/* rhrun import torchrun -- COMMAND LINE: the spec that does the same. */
+/* rhrun import torchrun -- COMMAND LINE: prints the equivalent spec. */
 #include "import.h"
 #include "internal.h"
 
@@ -6,10 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is printed, but for workdir, must be a spec. Written to a file of its own, whose name no message shows. */
+/* The printed text, except workdir, must be a valid spec. It is checked in a file of its own; no message shows the name
+ * of that file. */
 static int check(struct cli *c, const struct buf *text)
 {
-    static const char *const sets[] = {"entrypoint.prolog=exit"}; /* it could make the program, which is not in /tmp */
+    static const char *const sets[] = {"entrypoint.prolog=exit"}; /* may make the program, which is not in /tmp */
     const struct spec_overrides over = {.sets = sets, .set_count = ARRAY_LEN(sets)};
     char path[] = "/tmp/rhrun-import-XXXXXX";
     struct error err = ERROR_INIT;

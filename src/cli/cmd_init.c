@@ -1,4 +1,5 @@
-/* rhrun init: a first spec, with a comment for each thing that people change next. Asks nothing, and overwrites nothing. */
+/* rhrun init: writes a first spec, with a comment for each value that people change next. Asks nothing, and overwrites
+ * nothing. */
 #include "internal.h"
 
 #include <errno.h>
@@ -10,11 +11,11 @@
 enum { HOSTS_MAX = 1000 };
 
 struct init {
-    const char *path, *word; /* word: the path, as a shell takes it */
-    const char *name;        /* of the job; NULL: the file's name is none */
+    const char *path, *word; /* word: the path, quoted for the shell */
+    const char *name;        /* of the job; NULL: the file's name is not a valid one */
     const char *const *hosts;
     size_t host_count;
-    const char *program, *program_text; /* a file beside the spec; NULL: none */
+    const char *program, *program_text; /* a file next to the spec; NULL: none */
     bool function, writes_program;
 };
 
@@ -128,7 +129,7 @@ static void put_spec(const struct init *n, const char *schema, struct buf *b)
                 "#   - {from: results/, to: results/}   # comes back to this machine\n");
 }
 
-/* As a new file: one that is there stays. */
+/* Only as a new file: an existing one stays. */
 static int write_new(const char *path, const char *text, size_t len, struct error *err)
 {
     CLEANUP(cleanup_close) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -184,7 +185,7 @@ static int read_options(struct cli *c, struct init *n, struct error *err)
     return read_hosts(c, n, err);
 }
 
-/* The program first: a spec is never there without it. A train.py that is there is the user's, and is used. */
+/* The program is written first, so a spec never exists without it. An existing train.py is the user's, and is used. */
 static int write_program(struct cli *c, struct init *n, struct error *err)
 {
     const char *slash = strrchr(n->path, '/');
@@ -219,7 +220,7 @@ static int cmd_init(struct cli *c)
     buf_free(&text);
     const bool written = rc == 0;
     if (rc == 0)
-        rc = cli_load_spec(c, n.path, &spec); /* a host that is none, say */
+        rc = cli_load_spec(c, n.path, &spec); /* a host may be invalid, for example */
     if (rc) {
         if (written)
             unlink(n.path);

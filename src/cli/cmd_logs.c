@@ -1,4 +1,4 @@
-/* rhrun logs, attach, cancel: what concerns a run that is or was under way. */
+/* rhrun logs, attach, cancel: commands for a run that is, or was, in progress. */
 #include "points.h"
 
 #include <signal.h>
@@ -16,7 +16,7 @@ static int number(struct cli *c, enum cli_option_id id, uint32_t *ret, struct er
     return 0;
 }
 
-/* "10m": before now; or a date, with a time or without. */
+/* "10m": that long ago; or a date, with or without a time. */
 static int read_since(const char *text, uint64_t *ret, struct error *err)
 {
     static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
@@ -41,7 +41,7 @@ static int read_since(const char *text, uint64_t *ret, struct error *err)
     return -1;
 }
 
-/* Which lines of all: --tail, --since, --grep. */
+/* Which lines to print: --tail, --since, --grep. */
 static int read_filters(struct cli *c, struct cli_logs *what, struct error *err)
 {
     const char *tail = c->value[OPT_TAIL], *pattern = c->value[OPT_GREP];
@@ -61,7 +61,7 @@ static int read_filters(struct cli *c, struct cli_logs *what, struct error *err)
     return 0;
 }
 
-/* A number, or the name of a node of the run. */
+/* A number, or the name of one of the run's nodes. */
 static int read_node(struct cli *c, const struct state *s, const struct state_run *run, uint32_t *ret,
                      struct error *err)
 {
@@ -180,7 +180,7 @@ struct attached {
     bool talk, resumed;
 };
 
-/* The controller was killed, or this machine restarted: another one goes on, once. */
+/* The controller was killed, or this machine restarted: starts another one, once. */
 static int on_alone(void *arg)
 {
     struct attached *a = arg;
@@ -201,7 +201,7 @@ static int on_alone(void *arg)
         fprintf(stderr, "rhrun: run %s had no controller any more; a new one continues it now (pid %d)\n", a->run,
                 (int)pid);
     if (rc == 0 || journal_holder(a->journal, NULL, NULL) || journal_refresh(a->journal, NULL) < 0)
-        return 0; /* or another one was faster */
+        return 0; /* or another process was faster */
     run = state_run_find(journal_state(a->journal), a->run);
     if (!run || run->status != RUN_OPEN)
         return 0;
@@ -266,7 +266,7 @@ const struct cli_command cmd_attach_command = {
 
 /* ---- cancel ---- */
 
-/* 0, or 3: there are nodes on which the run may still be at work. */
+/* 0, or 3: the run may still be active on some nodes. */
 static int cancelled_everywhere(struct cli *c, const struct state *s, const char *id)
 {
     if (!state_run_left(s, id))
@@ -277,7 +277,8 @@ static int cancelled_everywhere(struct cli *c, const struct state *s, const char
     return 3;
 }
 
-/* With a live controller: ask it, and wait until it has closed the run. -1: it went away without that. */
+/* With a live controller: asks it to stop, and waits until it has closed the run. -1: it ended without closing the
+ * run. */
 static int ask_controller(struct cli *c, struct journal *j, const char *id)
 {
     struct error err = ERROR_INIT;
@@ -296,7 +297,7 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
         bool held = journal_holder(j, NULL, NULL);
         struct timespec pause = {0, held ? 50000000 : 0};
         nanosleep(&pause, NULL);
-        if (journal_refresh(j, &err) < 0) /* after the look at the holder: it may have closed the run before it ended */
+        if (journal_refresh(j, &err) < 0) /* after asking for the holder: it may close the run just before it ends */
             return cli_fail(c, &err);
         run = state_run_find(journal_state(j), id);
         if (!held && run && run->status == RUN_OPEN)
@@ -309,7 +310,7 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
-/* Without one: become the controller for as long as it takes to stop what is left on the nodes. */
+/* Without one: becomes the controller for as long as it takes to stop the processes on the nodes. */
 static int cancel_alone(struct cli *c, const char *spec_path)
 {
     struct spec *spec;
@@ -355,7 +356,7 @@ static int cmd_cancel(struct cli *c)
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     CLEANUP(cleanup_free) char *path = run->spec_path ? xstrdup(run->spec_path) : NULL;
     const struct state_run *open = state_run_open(journal_state(j));
-    bool left = !open && state_run_left(journal_state(j), id); /* another run's controller stops what it finds there */
+    bool left = !open && state_run_left(journal_state(j), id); /* another run's controller stops them */
     if (run->status != RUN_OPEN && !left) {
         if (!c->given[OPT_QUIET])
             fprintf(stderr, "rhrun: run %s has ended already (%s)\n", id, run_status_name(run->status));

@@ -1,4 +1,4 @@
-/* rhrun metrics: the numbers that the workers of a run printed, as a table of series, or one by one. */
+/* rhrun metrics: the numbers that a run's workers printed, as a table of series or one by one. */
 #include "points.h"
 #include "series.h"
 
@@ -8,12 +8,12 @@
 
 enum { ROWS_MAX = 40, POINT_WIDTH = 40 };
 
-struct row { /* the numbers of one metric that one worker printed in one generation */
+struct row { /* the values of one metric that one worker printed in one generation */
     uint32_t metric, generation, rank;
-    const char *point; /* in the series' arena; the same pointer in all of its values */
+    const char *point; /* in the series' arena; the same pointer in all its values */
     char role[64];
     uint64_t count, first_step, last_step;
-    double first, last, lowest, highest; /* lowest, highest: of those that are numbers */
+    double first, last, lowest, highest; /* lowest, highest: without NaN */
 };
 struct table {
     struct cli *c;
@@ -29,7 +29,7 @@ struct table {
 
 static struct row *row_of(struct table *t, const struct series_point *p)
 {
-    for (size_t i = 0; i < t->count; i++) { /* most often the one of before, or the next */
+    for (size_t i = 0; i < t->count; i++) { /* usually the same row as before, or the next one */
         struct row *r = &t->rows[(t->latest + i) % t->count];
         if (r->metric == p->metric && r->rank == p->rank && r->generation == p->generation && r->point == p->point) {
             t->latest = (size_t)(r - t->rows);
@@ -63,7 +63,7 @@ static void add_to_table(void *arg, const struct series_point *p)
     r->count++;
     r->last = p->value;
     r->last_step = p->step;
-    if (!(r->lowest <= p->value)) /* also of the first */
+    if (!(r->lowest <= p->value)) /* true for the first value too */
         r->lowest = isnan(p->value) ? r->lowest : p->value;
     if (!(r->highest >= p->value))
         r->highest = isnan(p->value) ? r->highest : p->value;
@@ -127,7 +127,7 @@ static void print_table(struct table *t)
 
 /* ---- one by one ---- */
 
-/* The last field of a line; a name has commas and may have quotes. */
+/* The last field of a line; a name may have commas, and quotes around it. */
 static void put_csv_text(const char *text)
 {
     if (text)
@@ -176,7 +176,7 @@ static void put_json(void *arg, const struct series_point *p)
     buf_free(&b);
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 static int choose(struct cli *c, const struct series *s, const bool **ret, struct error *err)
 {
@@ -207,7 +207,7 @@ static int choose(struct cli *c, const struct series *s, const bool **ret, struc
     return 0;
 }
 
-/* --point, and -p of what is swept. */
+/* --point, and -p of swept params. */
 static int choose_points(struct cli *c, struct journal *j, const struct state_run *run, struct series *s,
                          struct error *err)
 {

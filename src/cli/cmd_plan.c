@@ -1,4 +1,4 @@
-/* rhrun plan SPEC: what would be done, and why. */
+/* rhrun plan SPEC: shows what a run would do, and why. */
 #include "renting.h"
 #include "saved_plan.h"
 
@@ -32,7 +32,7 @@ static void offline_records(struct cli *c, const struct plan *plan, const struct
         }
 }
 
-/* The machines are not rented, or not any more: what they held is gone. */
+/* The machines are not rented, or no longer: nothing that they held is left. */
 static void rented_anew(const struct plan *plan, struct plan_record *records)
 {
     for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
@@ -53,7 +53,7 @@ static void flags_void(struct cli *c, const struct plan *plan, struct plan_recor
     }
 }
 
-/* Why what ended well, or still runs, is not kept although nothing of it changed: the job as a whole is not done. */
+/* Why a step that ended well, or still runs, is not kept although it is unchanged: the job as a whole is not done. */
 static const char *why_again(struct cli *c, const struct plan *plan, const struct state *state)
 {
     const struct state_run *run = state_run_latest(state, plan->spec->variant);
@@ -81,7 +81,7 @@ static void put_cell(struct cli *c, const struct state_cell *cell, struct plan_r
                                 .when = cell_when(c, cell)};
 }
 
-/* Of the latest launch of the point; NULL: it has none, or it is to be done by this run in any case. */
+/* For the latest launch of the point; NULL: it has none, or this run repeats it in any case. */
 static const char *point_reason(struct cli *c, const struct plan *plan, const struct state *state, uint32_t point)
 {
     const struct plan_step *launch = &plan->steps[plan->points[point].launch];
@@ -111,7 +111,7 @@ static void point_records(struct cli *c, struct plan *plan, const struct state *
     }
 }
 
-/* What is not cached is kept only where the whole job is done, or all of it but what comes home. */
+/* A step that is not cached is kept only if the whole job is done, or all of it except its outputs. */
 static void launch_records(struct cli *c, struct plan *plan, const struct state *state, struct plan_record *records)
 {
     bool anew = c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM];
@@ -164,7 +164,7 @@ static void warn_faults(struct cli *c, const struct run *r, const struct plan *p
     }
 }
 
-/* Strings of the records live in the run. */
+/* Strings of the records are the run's. */
 static int online(struct cli *c, struct plan *plan, struct plan_record *records, struct loop *loop,
                   struct session *session, struct run **ret_run)
 {
@@ -214,7 +214,7 @@ static int write_out(struct cli *c, const struct buf *text)
     return 3;
 }
 
-/* --files: no node is asked, nothing is compared. */
+/* --files: asks no node and compares nothing. */
 static int show_files(struct cli *c, const struct sources *sources)
 {
     struct buf text = {0};
@@ -224,7 +224,7 @@ static int show_files(struct cli *c, const struct sources *sources)
     return rc;
 }
 
-/* What is done with a plan, once it is decided. 0, or an exit status. */
+/* What follows once a plan is decided. 0, or an exit status. */
 typedef int plan_use(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
                      const struct sources *sources, void *arg);
 
@@ -235,7 +235,7 @@ static int save(struct cli *c, const struct plan *plan, const struct plan_decisi
     return 0;
 }
 
-/* -o: the plan is saved, and shown all the same. What was typed with --set is in it, as in a journal: 0600. */
+/* -o: saves the plan, and shows it too. It contains the values of --set, like a journal: mode 0600. */
 static int write_saved(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
                        const struct sources *sources)
 {
@@ -317,7 +317,7 @@ static int make_plan(struct cli *c, struct spec *spec, const struct roster *rost
     return rc;
 }
 
-/* Of a cluster of another job a plan says nothing else: that none is there is a fault only when the job is run. */
+/* A plan does not check another job's cluster: a missing one is a fault only when the job is run. */
 static void warn_borrowed(struct cli *c, const struct spec *spec)
 {
     const char *id;

@@ -1,4 +1,4 @@
-/* rhrun prices: what the catalog knows of machines that can be rented. */
+/* rhrun prices: what the catalog knows about machines for rent. */
 #include "internal.h"
 
 #include "rhrun/catalog.h"
@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is shown ---- */
+/* ---- selection ---- */
 
-/* Of all machines those are shown that are the cheapest of their kind: by accelerator and count, or by vCPUs and
- * memory. */
+/* A list of all machines shows the cheapest of each kind: by accelerator and count, or by vCPUs and memory. */
 static int compare_kind(const struct catalog_row *x, const struct catalog_row *y)
 {
     if (!x->accelerator != !y->accelerator)
@@ -24,7 +23,7 @@ static int compare_kind(const struct catalog_row *x, const struct catalog_row *y
     return x->memory_mib < y->memory_mib ? -1 : x->memory_mib > y->memory_mib;
 }
 
-/* They lie in one array, in order of price. */
+/* The rows are in one array, sorted by price. */
 static int by_kind(const void *left, const void *right)
 {
     const struct catalog_offer *const *a = left, *const *b = right;
@@ -100,7 +99,7 @@ enum { CELLS = 11, TEXT_COLUMNS = 4 };
 static const char *const titles[CELLS] = {"PROVIDER", "REGION", "TYPE",   "ACCELERATOR", "VCPUS", "GIB",
                                           "USD/H",    "SPOT/H", "EACH/H", "AGE",         "SOURCE"};
 
-/* Where the prices are from, each once: the table has their numbers. */
+/* The sources of the prices, each once: the table has their numbers. */
 struct origins {
     const char **items;
     size_t count;
@@ -188,7 +187,7 @@ static void put_table(struct cli *c, struct buf *b, const struct catalog_offer *
     free(origins.items);
 }
 
-/* What there is to say of names that others use otherwise. */
+/* Notes on names that other tools use differently. */
 static void put_notes(struct cli *c, struct buf *b, const struct catalog *catalog, const struct catalog_request *r)
 {
     for (size_t i = 0; i < r->accelerator_count; i++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct found { /* a run that was asked for */
+struct found { /* a requested run */
     struct journal *journal;
     const struct state_run *run;
 };
@@ -42,7 +42,7 @@ static int gather(struct cli *c, const struct found *found, struct report_run *r
     size_t left = REPORT_LOGS_MAX;
     for (size_t i = 0; i < count; i++) {
         struct gathering *g = arena_alloc(c->arena, sizeof *g);
-        const size_t share = left / (count - i); /* what one run does not need, the next ones may have */
+        const size_t share = left / (count - i); /* space that one run does not need goes to the next ones */
         size_t budget = share;
         if (report_gather_run(c, found[i].journal, found[i].run, g, &runs[i], err) < 0)
             return -1;

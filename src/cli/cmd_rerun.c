@@ -1,4 +1,5 @@
-/* rhrun rerun: exactly that again. A run's lock is written to the state directory, and is the spec of a job of its own. */
+/* rhrun rerun: repeats a run exactly. The run's lock is written to the state directory, and is the spec of a job of its
+ * own. */
 #include "rerun.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 enum { TOLD_MAX = 20 };
 
-/* ---- what cannot be as it was ---- */
+/* ---- differences before the run ---- */
 
 void rerun_say(struct rerun_look *l, const char *fmt, ...)
 {
@@ -36,7 +37,7 @@ static void compare_text(struct rerun_look *l, const char *node, const char *wha
         rerun_say(l, "node %s: %s is %s, it was %s", node, what, *now ? now : "not there", then);
 }
 
-/* Of an image that is not there nothing is known before it is pulled. */
+/* An image that is not there yet is unknown until it is pulled. */
 static void compare_image(struct rerun_look *l, const char *node, const struct wire_facts *f,
                           const struct doc_node *host)
 {
@@ -63,7 +64,7 @@ static void compare_node(struct rerun_look *l, const struct doc_node *host, cons
         return;
     }
     compare_text(l, name, "the machine", f->hostname, doc_get_string(host, "hostname", NULL));
-    /* outside of a container that is not made yet, these are others in any case */
+    /* outside a container that does not exist yet, these differ in any case */
     const bool inside = !doc_get(host, "container") || *f->container;
     if (inside)
         compare_text(l, name, "its system", f->os, doc_get_string(host, "os", NULL));
@@ -89,7 +90,7 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
-/* All nodes are asked what they are; nothing is started there. */
+/* Asks all nodes for their facts; starts nothing there. */
 static void compare_nodes(struct rerun_look *l, struct plan *plan)
 {
     const struct doc_node *hosts = doc_get(l->spec->lock->root, "hosts");
@@ -173,9 +174,9 @@ int cli_rerun_check(struct cli *c, const struct spec *spec, const struct roster 
     return cli_fail(c, &err);
 }
 
-/* ---- how it went ---- */
+/* ---- differences after the run ---- */
 
-/* By node and name: "0 role name" -> version, with what tells one file from another of that version. */
+/* By node and name: "0 role name" -> version, and a hash where two files of one version may differ. */
 static struct doc_node *packages_of(struct arena *a, const struct doc_node *lock)
 {
     struct doc_node *all = doc_new_object(a);
@@ -227,7 +228,7 @@ void cli_rerun_compare(struct cli *c, const struct spec *spec)
 
 /* ---- the command ---- */
 
-/* In the state directory: who goes on with the run finds it there. */
+/* In the state directory, where any process that continues the run finds it. */
 static int keep_lock(struct cli *c, const char *word, struct error *err)
 {
     struct journal *j;
@@ -235,7 +236,7 @@ static int keep_lock(struct cli *c, const char *word, struct error *err)
     struct doc_node *lock;
     struct buf text = {0};
     struct cli plain = {.command = c->command, .arena = c->arena, .color_err = c->color_err};
-    if (cli_find_run(&plain, word, &j, &run, err) < 0) /* -p and words after -- are for the rerun, and choose none */
+    if (cli_find_run(&plain, word, &j, &run, err) < 0) /* -p and words after -- are for the rerun, and choose no run */
         return -1;
     const char *id = arena_strdup(c->arena, run->id);
     CLEANUP(cleanup_free) char *home = journal_home(err);
@@ -264,7 +265,7 @@ static bool is_lock_file(struct cli *c, const char *word)
     return is;
 }
 
-/* Does the param differ between the points? */
+/* Whether the param differs between the points. */
 static bool differs(const struct doc_node *points, const char *param)
 {
     for (size_t i = 1; i < points->count; i++)
@@ -274,7 +275,7 @@ static bool differs(const struct doc_node *points, const char *param)
     return false;
 }
 
-/* --point becomes -p of what differs between the lock's points. */
+/* --point becomes -p of the params that differ between the lock's points. */
 static int choose_point(struct cli *c, struct error *err)
 {
     struct diagnostics d = {0};

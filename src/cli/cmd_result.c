@@ -1,4 +1,4 @@
-/* rhrun result [RUN]: what the job's function returned, as each rank's file that was brought home has it. */
+/* rhrun result [RUN]: the return value of the job's function, from the file of each rank that was brought home. */
 #include "points.h"
 
 #include <dirent.h>
@@ -49,7 +49,7 @@ struct question {
     bool function;
 };
 
-/* The spec as the run was opened with; what --set changed is not in it, so this is for words only. */
+/* The spec as the run was opened with; --set changes are not in it, so use it only for wording. */
 static bool look_for_function(void *arg, const struct event *e)
 {
     struct question *q = arg;
@@ -126,7 +126,7 @@ static int put_one(const char *folder, const struct ranks *ranks, const struct s
     return -1;
 }
 
-/* Of a point of a sweep, from the run that did it; false: there is none. */
+/* The value of a point of a sweep, from the run that did it; false: there is none. */
 static bool put_point(struct cli *c, struct journal *j, const struct cli_point *p, uint32_t rank, struct buf *ret)
 {
     struct error none = ERROR_INIT;
@@ -147,7 +147,7 @@ static bool put_point(struct cli *c, struct journal *j, const struct cli_point *
     return there;
 }
 
-/* One point's value, or of several a list, of each what it is and its value; null where there is none. */
+/* One point's value; for several points a list, each with its point; null for a missing value. */
 static int print_points(struct cli *c, struct journal *j, const struct state_run *run, const struct cli_points *points,
                         uint32_t rank, struct error *err)
 {

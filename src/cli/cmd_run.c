@@ -1,4 +1,4 @@
-/* rhrun [run] SPEC: brings the job to done. */
+/* rhrun [run] SPEC: runs the job until it is done. */
 #include "renting.h"
 
 #include <errno.h>
@@ -22,18 +22,18 @@ struct controller {
     struct journal *journal;
     struct session *session;
     struct run *run;
-    struct renting renting; /* where the spec rents machines */
+    struct renting renting; /* if the spec rents machines */
     struct cli_printer *printer;
     struct loop_signal *signals[4];
     bool detach_wanted;
-    bool uses;                   /* the machines are there, and used */
+    bool uses;                   /* the machines exist, and are used */
     bool replanned;              /* the machines were rented by this process, for another plan */
     struct loop_timer *deadline; /* of the machines */
-    bool leaves;                 /* the run is over; its machines are given back */
+    bool leaves;                 /* the run is over, and its machines are given back */
     bool open;                   /* the last run is left open */
     bool ended;                  /* the last run is closed, not left open */
-    uint32_t rented; /* another alternative of any_of than the plan is for; 0: the plan is for what is there */
-    int detached_fd; /* of a background controller: where it says that it has begun */
+    uint32_t rented;             /* the rented alternative of any_of, if the plan is for another one; else 0 */
+    int detached_fd;             /* of a background controller: it reports its start there */
 };
 
 static void on_finished(void *arg)
@@ -42,7 +42,7 @@ static void on_finished(void *arg)
     loop_stop(s->loop);
 }
 
-/* What a controller without a terminal says is kept in the job's folder. */
+/* The output of a controller without a terminal goes to the job's folder. */
 static void redirect_to_log(struct controller *s)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/controller.log", journal_path(s->journal));
@@ -63,7 +63,7 @@ static bool takes_cancel(struct controller *s)
     return cancel;
 }
 
-/* From the outside: Ctrl-C, kill, the terminal's end, requests of other commands. */
+/* Outside events: Ctrl-C, kill, the end of the terminal, requests of other commands. */
 static void on_signal(void *arg, int signum)
 {
     struct controller *s = arg;
@@ -72,7 +72,7 @@ static void on_signal(void *arg, int signum)
             renting_interrupt(&s->renting);
         return;
     }
-    if (signum == SIGHUP) { /* the terminal is gone: go on without it */
+    if (signum == SIGHUP) { /* the terminal is gone: continue without it */
         if (s->printer)
             cli_printer_background(s->printer);
         redirect_to_log(s);
@@ -88,7 +88,7 @@ static void on_signal(void *arg, int signum)
         run_ask_stop(s->run, SIGTERM);
 }
 
-/* The key d: let go here, and let a controller without a terminal take it up. */
+/* The key d: this process lets go, and a controller without a terminal takes over. */
 static void on_detach_key(void *arg)
 {
     struct controller *s = arg;
@@ -104,7 +104,7 @@ static void watch_signals(struct controller *s)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* --json ends with one such line, whatever happened. */
+/* --json ends with one such line in every case. */
 static void say_json_result(struct cli *c, const char *run, const char *status, int exit_status,
                             const struct error *err, const struct run_result *res)
 {
@@ -127,7 +127,7 @@ static int fail(struct cli *c, const struct error *err, int exit_status)
     return exit_status;
 }
 
-/* Where it was done is no input of the job, so other hosts alone do not make it stale; but people want to know. */
+/* The hosts are no input of the job, so other hosts alone do not make it stale; but people need to know. */
 static void say_other_hosts(const struct controller *s)
 {
     const struct state *state = journal_state(s->journal);
@@ -141,7 +141,7 @@ static void say_other_hosts(const struct controller *s)
     }
 }
 
-/* The command that was given, as one that launches again: "rhrun job.yaml -p lr=7 --again". */
+/* The given command, with the option that launches again: "rhrun job.yaml -p lr=7 --again". */
 static const char *command_again(struct controller *s)
 {
     struct cli *c = s->c;
@@ -185,7 +185,7 @@ static const char *label_of(const struct plan *plan, const char *name)
     return name;
 }
 
-/* What went wrong, with the last lines of the worker that failed first where they are not on the screen anyway. */
+/* What went wrong, with the last lines of the worker that failed first unless they are on the screen already. */
 static void say_result(struct controller *s, int rc)
 {
     const struct run_result *res = run_result(s->run);
@@ -303,8 +303,8 @@ static void give_back_left(struct controller *s)
         cli_print_error(s->c, &err);
 }
 
-/* Verifies a job that is done; what the nodes say changes nothing but the words. Rented machines are not asked: they may be
- * gone, and what they did is done. */
+/* Verifies a job that is done; the nodes' answers change only the wording. Rented machines are not asked: they may be
+ * gone, and their work is done. */
 static int verify(struct controller *s, const struct state_run *done)
 {
     bool started;
@@ -320,7 +320,7 @@ static int verify(struct controller *s, const struct state_run *done)
     return rc;
 }
 
-/* Read only when something will be started: a job that is done needs none. */
+/* Read only if something will be started: a finished job needs no secrets. */
 static int need_secrets(struct controller *s)
 {
     struct error err = ERROR_INIT;
@@ -330,7 +330,7 @@ static int need_secrets(struct controller *s)
     return -1;
 }
 
-/* One run, with its last words. another: a further run follows when this one is done. */
+/* One run, with its final lines. another: a second run follows if this one is done. */
 static int bring_to_end(struct controller *s, uint32_t flags, bool another)
 {
     bool started;
@@ -345,7 +345,7 @@ static int bring_to_end(struct controller *s, uint32_t flags, bool another)
     return rc;
 }
 
-/* What nobody has seen of an unfinished run comes first; from then on its output is shown as it comes. */
+/* First shows the output of an unfinished run that nobody has seen; from then on output is shown as it comes. */
 static int show_missed(struct controller *s, const char *run)
 {
     struct cli *c = s->c;
@@ -361,7 +361,7 @@ static int show_missed(struct controller *s, const char *run)
     return rc < 0 || end.interrupted ? -1 : 0;
 }
 
-/* In time to bring home what there is, and not so early that a short time is spent on it. */
+/* Early enough to bring home the outputs, but not so early that most of a short limit goes to that. */
 static void on_deadline(void *arg)
 {
     struct controller *s = arg;
@@ -384,7 +384,7 @@ static void on_notice(void *arg, uint64_t at_ms)
     loop_timer_start(s->deadline, left > grace ? left - grace : 0);
 }
 
-/* The machines that the spec rents are there from now on. */
+/* After this the machines that the spec rents are there. */
 static int rent_machines(struct controller *s, bool fetch)
 {
     struct cli *c = s->c;
@@ -422,14 +422,14 @@ static int rent_machines(struct controller *s, bool fetch)
     return 0;
 }
 
-/* Unless somebody goes on with the run. */
+/* Gives the machines back, unless another process continues the run. */
 static int leave_machines(struct controller *s, int rc)
 {
     struct error err = ERROR_INIT;
-    if (!s->renting.cluster || s->detach_wanted || (rc && s->renting.failed)) /* that was told */
+    if (!s->renting.cluster || s->detach_wanted || (rc && s->renting.failed)) /* that was printed */
         return rc;
-    s->renting.json = false; /* the result was the last line */
-    s->leaves = true;        /* the run's last events are on their way still: it is destroyed behind the journal */
+    s->renting.json = false; /* the result must be the last line */
+    s->leaves = true;        /* the run's last events are still being written: it is destroyed after the journal */
     if (s->open && !renting_has_lost(&s->renting, cli_owner_name(s->c->arena)) && s->renting.cluster) {
         renting_say_kept(&s->renting);
         return rc;
@@ -462,7 +462,7 @@ static int do_job(struct controller *s)
     if (rc || s->rented)
         return rc;
     if (open && wants_new && (open->flags & flags & RUN_FLAGS_ANEW) == (flags & RUN_FLAGS_ANEW))
-        wants_new = false; /* the unfinished run was opened by the same flags */
+        wants_new = false; /* the unfinished run was opened with the same flags */
     if (open && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
         fprintf(stderr, "rhrun: resuming run %s%s\n", open->id, wants_new ? "; the options apply to the next run" : "");
     if (!open || show_missed(s, open->id) == 0)
@@ -476,7 +476,7 @@ static int do_job(struct controller *s)
     return rc;
 }
 
-/* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
+/* --replace with a live controller: asks it to stop, and waits. A run with the same plan is not replaced. */
 static int stop_older(struct controller *s, struct error *err)
 {
     char id[17];
@@ -501,7 +501,7 @@ static int stop_older(struct controller *s, struct error *err)
     return rc;
 }
 
-/* For attach: that run goes on, or nothing is done. */
+/* For attach: continues that run or does nothing. */
 static int check_resume(struct controller *s, struct error *err)
 {
     const char *wanted = s->c->value[OPT_RESUME];
@@ -558,7 +558,7 @@ static void close_session(struct controller *s)
     loop_destroy(s->loop);
 }
 
-/* Where the spec says down: always. The job is still locked: nobody else begins in them meanwhile. */
+/* Removes containers with down: always. The job is still locked, so no other run starts in them meanwhile. */
 static int remove_containers(struct controller *s, int rc)
 {
     char job[17];
@@ -568,7 +568,7 @@ static int remove_containers(struct controller *s, int rc)
     return rc ? rc : failed;
 }
 
-/* Before there is a session: the spec, and its plan. */
+/* Before there is a session: the spec and its plan. */
 static int prepare(struct controller *s)
 {
     struct cli *c = s->c;
@@ -607,12 +607,12 @@ static int in_session(struct controller *s)
         if (!s->rented)
             rc = leave_machines(s, rc);
     }
-    close_session(s); /* unlocks the job, so that a background controller can take it up */
+    close_session(s); /* unlocks the job, so that a background controller can take over */
     return rc;
 }
 
-/* The alternative of any_of that was rented is not the one of the plan: the plan is made anew, as by a process that
- * begins now and finds these machines. Which they are is in the cluster's ledger, so a kill changes nothing. */
+/* The rented alternative of any_of is not the plan's: plan again, as a process does that starts now and finds these
+ * machines. The cluster's ledger names the alternative, so a kill changes nothing. */
 static void plan_anew(struct controller *s)
 {
     struct cli *c = s->c;
@@ -622,7 +622,7 @@ static void plan_anew(struct controller *s)
     *s = (struct controller){.c = c, .detached_fd = s->detached_fd, .replanned = true};
 }
 
-/* Nobody uses what was rented for it. */
+/* The plan failed, so the machines that were rented for it are given back. */
 static void give_back_unplanned(const struct controller *s)
 {
     struct spec *spec;

@@ -12,9 +12,9 @@ struct row {
     uint64_t opened_ms, closed_ms;
     uint32_t nodes, restarts;
     uint32_t points, points_done;                       /* of its sweep */
-    bool rented;                                        /* machines for its job */
+    bool rented;                                        /* its job rented machines */
     uint64_t cost;                                      /* micro-USD */
-    const char *params, *params_json, *result, *others; /* "": none; others: options without params */
+    const char *params, *params_json, *result, *others; /* "": none; others: options except params */
 };
 enum { RESULT_WIDTH = 40, RESULT_MAX = 4096 };
 
@@ -40,7 +40,7 @@ static const char *params_of(struct cli *c, const struct state_run *r)
     return ret;
 }
 
-/* What came of the run, in a few words: what its function returned, else its last metrics; of one that failed, why. */
+/* The result of the run in a few words: its function's return value, else its last metrics; if it failed, why. */
 static const char *result_of(struct cli *c, const struct journal *j, const struct state_run *r)
 {
     struct buf b = {0};
@@ -58,7 +58,7 @@ static const char *result_of(struct cli *c, const struct journal *j, const struc
     return ret;
 }
 
-/* Of a run that went well all are, also those whose launches were repeated, or ended before. */
+/* A run that ended well has all points done, including those with repeated or earlier launches. */
 static uint32_t points_done(const struct state_run *r)
 {
     const uint32_t done = r->kept_count + r->points_ok;
@@ -105,7 +105,7 @@ static int newest_first(const void *a, const void *b)
     return x->opened_ms < y->opened_ms ? 1 : x->opened_ms > y->opened_ms ? -1 : 0;
 }
 
-/* A result that is longer than its column is cut, never inside of a number. */
+/* A result that is longer than its column is cut, but never within a number. */
 static void put_result(struct buf *b, const char *text)
 {
     struct canvas v = {.columns = RESULT_WIDTH + 1};
@@ -144,7 +144,7 @@ static void put_row(const struct row *r, bool sweeps, bool rented, bool results,
     buf_free(&cost);
 }
 
-/* Columns that no run has anything for are left out. */
+/* Columns that are empty for all runs are left out. */
 static void put_table(const struct row *rows, size_t count, struct buf *b)
 {
     bool rented = false, sweeps = false, results = false;
@@ -234,7 +234,7 @@ static int runs_of_all(struct cli *c, struct row **rows, size_t *count, struct e
     return 0;
 }
 
-/* --points: those of one run, or of a spec as its latest run left them. */
+/* --points: the points of one run, or of a spec as its latest run left them. */
 static int list_points(struct cli *c)
 {
     struct journal *j;

@@ -1,4 +1,4 @@
-/* rhrun ssh: a shell, or one command, where a job runs. */
+/* rhrun ssh: a shell, or one command, on a node of a job. */
 #include "login.h"
 
 #include "renting.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is to be run there, for /bin/sh: the words after --, else a shell for a person. */
+/* The text that /bin/sh runs there: the words after --, else a login shell. */
 static const char *text_of(struct cli *c, const char *const *args, size_t count)
 {
     struct buf b = {0};
     if (count == 0)
         return "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
-    if (count == 1) /* as ssh takes it: a text */
+    if (count == 1) /* as for ssh: a shell command */
         return args[0];
     buf_puts(&b, "exec");
     for (size_t i = 0; i < count; i++) {
@@ -54,7 +54,7 @@ static int go_to_cluster(struct cli *c, const char *id, bool terminal)
     return login_become(c, login_argv(c, &place, NULL, text_of(c, c->args, c->arg_count), terminal));
 }
 
-/* The node's folder of the job, as the last run found it; NULL: none has been there. */
+/* The job's folder on the node, as the last run found it; NULL: no run has been there. */
 static const char *folder_of(struct cli *c, const struct login *l)
 {
     return l->host->work_dir ? l->host->work_dir : login_facts(c, l, l->node).work_dir;

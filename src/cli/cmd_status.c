@@ -1,5 +1,5 @@
-/* rhrun status: one run in detail. Nodes on which a step stands alike are one group: "build  ok 31: 0-28,30-31; running 1:
- * n29 for 15 s". */
+/* rhrun status: one run in detail. Nodes on which a step has the same state form one group: "build  ok 31: 0-28,30-31;
+ * running 1: n29 for 15 s". */
 #include "points.h"
 #include "renting.h"
 
@@ -15,7 +15,7 @@ struct view { /* what is to be printed */
     struct cli *c;
     struct journal *j;
     const struct state_run *run;
-    const char *const *plan; /* the names of the steps that the spec has now, in order, ended by NULL */
+    const char *const *plan; /* the present steps of the spec, in order, ended by NULL */
 };
 
 /* ---- the steps, in the order of the plan ---- */
@@ -45,9 +45,9 @@ static const char *const *plan_steps(struct cli *c, const struct state_run *run)
     return names;
 }
 
-struct step { /* that has cells */
+struct step { /* with cells */
     const char *name;
-    size_t place; /* in the plan; behind all: the spec has it no more */
+    size_t place; /* index in the plan; past the end: the spec has it no more */
     uint64_t seq; /* of its first attempt */
     size_t count;
 };
@@ -93,7 +93,7 @@ static struct step *steps_of(const struct view *v, size_t *ret_count)
     return steps;
 }
 
-/* A cell holds the latest attempt: what another run of the variant did since stands in place of what this one did. */
+/* A cell has only the latest attempt: a later run of the variant overwrites the attempt of this run. */
 static const char *whose_cell(const struct state *s, const struct state_run *run, const struct state_cell *cell)
 {
     const struct state_run *other = state_run_find(s, cell->run);
@@ -102,7 +102,7 @@ static const char *whose_cell(const struct state *s, const struct state_run *run
                                                         : "  (earlier run)";
 }
 
-/* The run goes on, and does anew what an earlier one did: that is nothing which it has. */
+/* The run is open, and repeats what an earlier one did: the earlier attempt does not count for it. */
 static bool is_to_do(const struct state_run *run, const struct state_cell *cell)
 {
     return run->status == RUN_OPEN && !str_eq(cell->run, run->id) &&
@@ -140,14 +140,14 @@ static void put_dropped(const struct view *v, const char *step, struct buf *b)
 
 /* ---- groups ---- */
 
-struct group {                     /* of nodes on which a step stands alike */
+struct group {                     /* of nodes on which a step has the same state */
     const struct state_cell *cell; /* of one of them */
     const char *whose;
     char cause[CAUSE_MAX];
     uint32_t *nodes;
     size_t count;
     uint64_t longest_ms;
-    bool to_do; /* whatever an earlier run did there */
+    bool to_do; /* to be done, whatever an earlier run did there */
 };
 
 static void put_group(const struct view *v, const struct group *g, bool alone, struct buf *b)
@@ -185,7 +185,7 @@ static int by_node(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* What ended well first, then what runs; what is to do last. */
+/* Groups that ended well come first, then running ones; those to do come last. */
 static int in_order(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
@@ -305,14 +305,14 @@ static void put_cells_json(const struct view *v, struct buf *b)
 
 /* ---- the whole ---- */
 
-/* What it was started with, from any folder; NULL: the journal does not say. */
+/* The command that it was started with, for any folder; NULL: the journal does not say. */
 static const char *command_of(struct cli *c, const struct state_run *run)
 {
     struct spec_overrides o = run_overrides(run, c->arena);
     return run->spec_path ? run_command_line(NULL, run->spec_path, &o, c->arena) : NULL;
 }
 
-/* What is rented for the job now. */
+/* The job's rented machines now. */
 static void status_cluster(struct cli *c, const char *job, struct buf *b)
 {
     struct error none = ERROR_INIT;
@@ -419,7 +419,7 @@ static void on_interrupt(int signum)
     interrupted = 1;
 }
 
-/* The first line, which says how the run stands, and the last ones that fit, over those of before. */
+/* The first line, with the run's state, and the last lines that fit, drawn over the previous ones. */
 static void draw(struct canvas *now, struct canvas *shown, const struct buf *text)
 {
     unsigned columns, rows, lines = 0, line = 0;
@@ -438,7 +438,7 @@ static void draw(struct canvas *now, struct canvas *shown, const struct buf *tex
     canvas_show(now, shown, &none);
 }
 
-/* Anew whenever it has changed, until the run has ended or Ctrl-C. */
+/* Prints again after each change, until the run has ended or Ctrl-C. */
 static int watch(struct view *v, struct error *err)
 {
     const bool screen = isatty(1) && isatty(2) && !v->c->given[OPT_JSON];
@@ -454,7 +454,7 @@ static int watch(struct view *v, struct error *err)
         buf_clear(&text);
         rc = put_status(v, &text, err);
         const uint64_t seq = journal_state(v->j)->last_seq;
-        const bool news = rc == 0 && (screen || seq != seen); /* a file gets no line for time that goes by */
+        const bool news = rc == 0 && (screen || seq != seen); /* in a file there is no line just because time passes */
         if (news && screen) {
             draw(&now, &shown, &text);
         } else if (news) {

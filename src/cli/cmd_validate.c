@@ -1,10 +1,10 @@
-/* rhrun validate SPEC... and rhrun validate --schema FILE DOC...: 0 valid, 2 not. --schema provider: files of providers. */
+/* rhrun validate SPEC... and rhrun validate --schema FILE DOC...: 0 valid, 2 not. --schema provider: provider files. */
 #include "internal.h"
 
 #include "rhrun/provider.h"
 #include "rhrun/schema.h"
 
-/* What is no fault in a spec's text (a file that cannot be read) is told as one, too: among them, and counted. */
+/* An error that is not a fault in a spec's text (a file that cannot be read) is reported and counted like one. */
 static void add_error(struct diagnostics *all, const struct error *err)
 {
     struct diagnostic *d = diagnostics_add(all, SEVERITY_ERROR, (struct place){0}, "%s", err->text);
@@ -28,7 +28,7 @@ static int validate_against(struct cli *c, const struct schema *schema, const ch
     return schema_validate(schema, doc->root, d) ? 0 : 2;
 }
 
-/* What a schema cannot say of such a file is looked at, too: its templates, its paths. */
+/* A provider file has rules that a schema cannot express: its templates, its paths. */
 static int validate_provider(struct cli *c, const char *path, struct diagnostics *d)
 {
     struct provider *provider = NULL;

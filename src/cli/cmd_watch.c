@@ -1,10 +1,10 @@
 /*
- * rhrun watch: applies what a branch gets, commit after commit, in one process.
+ * rhrun watch: applies a branch, commit after commit, in one process.
  *
- *   watches/ID/lock          held while somebody watches this branch of this repository
- *   watches/ID/status.json   which commit was applied last, and how that ended: a kill -9 loses nothing
+ *   watches/ID/lock          held while a process watches this branch of this repository
+ *   watches/ID/status.json   the last applied commit and its result: a kill -9 loses nothing
  *
- * What was applied is also in a note of the commit (refs/notes/rhrun) where the repository is on this machine.
+ * If the repository is on this machine, the result is also in a note of the commit (refs/notes/rhrun).
  */
 #include "apply.h"
 
@@ -25,16 +25,16 @@ struct watch_branch {
     struct cli *c;
     struct loop *loop;
     struct loop_timer *timer;
-    const char *repository, *origin, *below, *ref; /* below: the folder of it that counts; ref NULL = HEAD */
+    const char *repository, *origin, *below, *ref; /* below: the folder that is applied; ref NULL = HEAD */
     const char *dir;
     bool local;                  /* the repository is on this machine: it gets notes */
-    uint64_t every_ms, pause_ms; /* pause_ms: until a commit that failed is tried again */
-    uint64_t again_ms;           /* monotonic: not before that */
+    uint64_t every_ms, pause_ms; /* pause_ms: until a failed commit is tried again */
+    uint64_t again_ms;           /* monotonic: earliest next try */
     uint32_t parallel;
     int lock;
     int interrupted;            /* the signal */
-    char done[TREE_ID_LEN + 1]; /* the commit that needs no more; "" = none */
-    char seen[TREE_ID_LEN + 1]; /* the one that was applied last */
+    char done[TREE_ID_LEN + 1]; /* the commit that needs no more work; "" = none */
+    char seen[TREE_ID_LEN + 1]; /* the commit that was applied last */
     /* of a fetch, on a thread */
     struct cli sub;
     struct apply a;
@@ -59,7 +59,7 @@ static void say(const struct watch_branch *w, const char *fmt, ...)
     fprintf(stderr, "rhrun: %s: %s\n", when, text);
 }
 
-/* ---- what is kept ---- */
+/* ---- stored state ---- */
 
 static void put_status(struct watch_branch *w, const char *state, int exit_status, const struct buf *result)
 {
@@ -79,7 +79,7 @@ static void put_status(struct watch_branch *w, const char *state, int exit_statu
     buf_free(&b);
 }
 
-/* The commit that was applied to its end. One that was begun, or failed, is applied again. */
+/* The commit that was applied completely. A commit that was only begun, or failed, is applied again. */
 static void take_status(struct watch_branch *w)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/status.json", w->dir);
@@ -124,7 +124,7 @@ static int apply_commit(struct watch_branch *w)
     fflush(stdout);
     struct buf result = {0};
     apply_put_json(&result, a, rc);
-    if (!w->interrupted) { /* else it stays "applying": the next watch goes on with it */
+    if (!w->interrupted) { /* else it stays "applying": the next watch continues it */
         put_status(w, rc ? "failed" : "done", rc, &result);
         put_note(w, &result);
     }
@@ -132,7 +132,7 @@ static int apply_commit(struct watch_branch *w)
     return rc;
 }
 
-/* After a failure the pauses grow; what is wrong with the specs themselves does not change with time. */
+/* After each failure the pauses grow; faults in the specs themselves are not retried, as time does not change them. */
 static void after(struct watch_branch *w, int rc)
 {
     if (!str_eq(w->a.commit, w->seen))
@@ -179,7 +179,7 @@ static void on_time(void *arg)
     loop_stop(((struct watch_branch *)arg)->loop);
 }
 
-/* While specs are planned the loop does not run. */
+/* The loop does not run while specs are planned. */
 static int asked_to_stop(void *arg)
 {
     struct watch_branch *w = arg;
@@ -187,7 +187,7 @@ static int asked_to_stop(void *arg)
     return w->interrupted;
 }
 
-/* False: a signal came while something was fetched; that thread is not waited for. */
+/* False: a signal came during a fetch; its thread is not waited for. */
 static bool round_of(struct watch_branch *w)
 {
     w->sub = *w->c;
@@ -232,7 +232,7 @@ static int watch_it(struct watch_branch *w)
         if (!round_of(w)) {
             say(w, "stopped");
             fflush(NULL);
-            _exit(128 + w->interrupted); /* the thread still uses what an orderly end would free */
+            _exit(128 + w->interrupted); /* the thread still uses what a normal exit would free */
         }
         if (!w->interrupted) {
             loop_timer_start(w->timer, w->every_ms);
@@ -249,7 +249,7 @@ static int watch_it(struct watch_branch *w)
 
 /* ---- the command ---- */
 
-/* A path, in which also a folder of the repository may be named, or a URL. */
+/* A path, which may name a folder of the repository too, or a URL. */
 static int find_repository(struct watch_branch *w, const char *word, struct error *err)
 {
     struct arena *arena = w->c->arena;

@@ -1,4 +1,4 @@
-/* What several commands share: errors, specs, times. */
+/* Shared by several commands: errors, specs, times. */
 #include "points.h"
 #include "renting.h"
 
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RENT_OWNER_MAX = 14 /* the least that a provider file has room for */ };
+enum { RENT_OWNER_MAX = 14 /* the shortest limit among the provider files */ };
 
 int cli_exit_status(const struct error *err)
 {
@@ -48,7 +48,7 @@ void cli_print_error(const struct cli *c, const struct error *err)
         *c->told = *err;
 }
 
-/* With --json the error is what is printed, too, but of those commands whose last line tells how it ended. */
+/* With --json the error is printed as JSON too, except by commands whose last line reports the result. */
 static void put_json_error(const struct cli *c, const struct error *err)
 {
     static const char *const others[] = {"run", "rerun", "apply", "watch"};
@@ -89,7 +89,7 @@ const char *cli_quoted(struct cli *c, const char *word)
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
 {
     struct buf text = {0};
-    bool event = c->command && strcmp(c->command->name, "run") == 0; /* a line among others there */
+    bool event = c->command && strcmp(c->command->name, "run") == 0; /* one line among others */
     if (c->given[OPT_JSON]) {
         buf_puts(&text, event ? "{\"type\":\"diagnostics\",\"items\":" : "");
         diagnostics_format_json(d, &text);
@@ -164,7 +164,7 @@ void cli_take_overrides(struct cli *c, const struct state_run *run)
     c->arg_count = o.arg_count;
 }
 
-/* A file that cannot be read has no faults in it; with --json that is told as one. */
+/* A file that cannot be read is reported as a fault itself; with --json in the same form. */
 static void print_as_diagnostic(const struct cli *c, const struct error *err)
 {
     struct diagnostics d = {0};
@@ -278,7 +278,7 @@ void cli_duration(uint64_t ms, char ret[32])
         snprintf(ret, 32, "%u h %02u m", (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60));
 }
 
-/* All points are: the latest run of them that went well. */
+/* If all points are done: the variant's latest run that is done; if there is none, its latest closed run. */
 static const struct state_run *points_done(const struct state *state, const struct plan *plan)
 {
     const struct state_run *run = NULL;
@@ -331,8 +331,8 @@ void cli_run_options(struct cli *c, struct run_options *o)
     o->test_boot_id = getenv("RHRUN_TEST_BOOT_ID");
 }
 
-/* Short enough for what a name has room for where there are no tags, so that it is found again as it was given. What
- * does not fit, or is not plain, is told apart by a digest. */
+/* Short enough for providers without tags, where it is a part of the machine's name and must be found again unchanged.
+ * An owner that is too long, or has other characters, is told apart by a digest. */
 const char *cli_rent_owner(struct arena *arena)
 {
     const char *name = cli_owner_name(arena);

@@ -1,5 +1,5 @@
-/* What may stand at the end of a command line. Which kinds of word a command takes is read from its usage, so a
- * command needs nothing here. Nothing is printed but candidates: whoever types gets none where something is wrong. */
+/* Candidates for the end of a command line. The kinds of word that a command takes are read from its usage, so a new
+ * command needs nothing here. Only candidates are printed: if something is wrong, there are none, and no error. */
 #include "points.h"
 #include "renting.h"
 
@@ -22,10 +22,10 @@ enum kind {
     KIND_SHELL = 128,
     KIND_COMMAND = 256,
     KIND_JOB = 512,
-    KIND_OTHER = 1024, /* nothing is known of it */
+    KIND_OTHER = 1024, /* unknown */
 };
 static const struct {
-    const char *word; /* of a usage */
+    const char *word; /* in a usage */
     unsigned kinds;
 } usage_words[] = {{"SPEC", KIND_SPEC},         {"RUN", KIND_RUN | KIND_JOB | KIND_SPEC},
                    {"JOB", KIND_JOB},           {"A", KIND_RUN | KIND_SPEC},
@@ -40,15 +40,15 @@ static const struct {
 
 struct complete {
     struct arena *arena;
-    struct cli line;    /* what stands before */
-    const char *cur;    /* what has been typed of the word */
-    const char *before; /* of the word, that every candidate begins with: "--step=" */
+    struct cli line;    /* the words before */
+    const char *cur;    /* the typed part of the word */
+    const char *before; /* the beginning that every candidate shares: "--step=" */
     struct buf *to;
 };
 
 /* ---- candidates ---- */
 
-/* `fmt` tells what it is. A control character of either would be another line, or column. */
+/* `fmt` describes it. A control character in either would look like another line or column. */
 static void FORMAT(3, 4) offer(struct complete *p, const char *value, const char *fmt, ...)
 {
     const size_t len = strlen(p->before);
@@ -163,7 +163,7 @@ static void offer_clusters(struct complete *p)
     }
 }
 
-/* ---- what the spec, or the run, that the line names has ---- */
+/* ---- parts of the spec, or run, that the line names ---- */
 
 static const char *spec_word(const struct complete *p)
 {
@@ -183,7 +183,7 @@ static struct doc *spec_doc(const struct complete *p)
     return doc;
 }
 
-/* NULL: there is none, or it has faults. Nothing of it is started. */
+/* NULL: there is none, or it has faults. Starts nothing. */
 static struct spec *spec_of(struct complete *p)
 {
     const char *path = spec_word(p);
@@ -197,7 +197,7 @@ static struct spec *spec_of(struct complete *p)
     return spec;
 }
 
-/* NULL: none is meant, or there is none. The caller closes the journal. */
+/* NULL: the line names none, or there is none. The caller closes the journal. */
 static const struct state_run *run_of(struct complete *p, struct journal **ret_journal)
 {
     const struct state_run *run;
@@ -242,7 +242,7 @@ static void offer_steps(struct complete *p)
             offer(p, plan->steps[i].name, "%s", plan->steps[i].title);
 }
 
-/* by_number: as --node takes them; else by name. */
+/* by_number: by number, as --node takes them; else by name. */
 static void offer_nodes(struct complete *p, bool by_number)
 {
     struct journal *j;
@@ -265,7 +265,7 @@ static void offer_nodes(struct complete *p, bool by_number)
         journal_close(j);
 }
 
-/* As the file has them, with its text alone: it may have faults elsewhere. */
+/* From the text of the file alone: other parts may have faults. */
 static const struct spec_sweep *sweep_of(struct complete *p)
 {
     struct buf text = {0};
@@ -314,7 +314,7 @@ static bool offer_swept_values(struct complete *p, const char *name)
     return any;
 }
 
-/* NAME= first, then its values. */
+/* NAME= first; after it the values. */
 static void offer_params(struct complete *p)
 {
     struct doc *doc = spec_doc(p);
@@ -348,7 +348,7 @@ static void offer_params(struct complete *p)
     }
 }
 
-/* The keys at the top of a spec. */
+/* The top-level keys of a spec. */
 static void offer_keys(struct complete *p)
 {
     struct doc *doc = spec_doc(p);
@@ -381,7 +381,7 @@ static void offer_metrics(struct complete *p)
     journal_close(j);
 }
 
-/* ---- which kind of word ---- */
+/* ---- kinds of word ---- */
 
 static unsigned kinds_of(const char *word, size_t len)
 {
@@ -423,7 +423,7 @@ static void offer_literal(void *arg, const char *word)
     offer(arg, word, "%s", "");
 }
 
-/* The shell knows files. */
+/* The shell completes files itself. */
 static void ask_for_files(struct complete *p, unsigned kinds)
 {
     const char *what = kinds & KIND_FILE ? "files" : kinds & KIND_SPEC ? "specs" : kinds & KIND_DIR ? "dirs" : NULL;
@@ -481,7 +481,7 @@ static void offer_value(struct complete *p, enum cli_option_id id)
         ask_for_files(p, KIND_FILE);
 }
 
-/* The option whose value `word` is the beginning of, or NULL: "--step=ab", or all of "--step" and "-p". */
+/* The option whose value is being typed, or NULL: `word` is "--step=ab", or the value after "--step" or "-p". */
 static const struct cli_option *option_of(const struct cli_command *cmd, const char *word, bool with_value)
 {
     const size_t len = strcspn(word, "=");
@@ -508,7 +508,7 @@ void cli_complete(struct arena *arena, const char *const *words, size_t count, s
         argv[argc++] = arena_strdup(arena, words[i]);
     const struct cli_option *o = NULL;
     p.line = (struct cli){.program = "rhrun", .arena = arena};
-    (void)cli_parse(&p.line, argc, argv, &ignored); /* too few words, or a value that is yet to be typed */
+    (void)cli_parse(&p.line, argc, argv, &ignored); /* too few words, or a value that is still to be typed */
     const bool nothing = argc == 1 || !p.line.command ||
                          (p.line.word_count == 0 && str_eq(p.line.command->name, "help") && !str_eq(argv[1], "help"));
     if (p.line.has_args) {

@@ -1,13 +1,14 @@
 /*
- * What runs have cost where they rented: each has the time in which its rhrun held the cluster, from the first machine
- * that was asked for to the last that is gone, or is kept. Runs of one hold share it at the time when the later began.
+ * The cost of runs that rent: each run pays for the time in which its rhrun held the cluster, from the first requested
+ * machine until the last one is gone or kept. If a hold had two runs, the opening of the second divides the time.
  */
 #include "renting.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of run `at` in this hold: from the hold's begin, or where a run before it was in it, too, from its own. */
+/* The cost of run `at` in this hold: from the beginning of the hold or, if an earlier run is in it too, from the run's
+ * own opening. */
 static uint64_t cost_in(const struct state *s, size_t at, const struct rent_hold *h, const struct fleet_ledger *l,
                         uint64_t now)
 {

@@ -1,4 +1,4 @@
-/* A controller without a terminal: a second rhrun, which goes on when the first one has ended. */
+/* A controller without a terminal: a second rhrun, which continues after the first one has ended. */
 #include "internal.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A second rhrun in its own session becomes the controller. argv begins with three places that are filled in here. 0 once
- * it has begun, with the run's id; else its exit status, and no id. */
+/* A second rhrun in its own session becomes the controller. argv begins with three places, which this function fills. 0
+ * once it has begun, with the run's id; else its exit status, and no id. */
 static int spawn(const struct cli *c, const char **argv, char ret_id[64], pid_t *ret_pid)
 {
     struct error err = ERROR_INIT;
@@ -60,7 +60,7 @@ static int spawn(const struct cli *c, const char **argv, char ret_id[64], pid_t 
     return 0;
 }
 
-/* --detach, and the key: the same command line once more. */
+/* --detach, and the key d: the same command line again. */
 int cli_spawn_detached(struct cli *c)
 {
     const char **argv = xcalloc((size_t)c->argc + 4, sizeof *argv);

@@ -1,10 +1,10 @@
-/* Two trees of values, side by side. */
+/* Compares two trees of values. */
 #include "diffing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN_MAX = 1000 }; /* items that differ, of each list, that are laid side by side by what is equal */
+enum { ALIGN_MAX = 1000 }; /* the most differing items of each list that are aligned by equality */
 
 void diff_add(struct diff_rows *rows, const char *path, const struct doc_node *a, const struct doc_node *b)
 {
@@ -71,7 +71,7 @@ static void mappings(struct diff_rows *rows, const char *path, const struct doc_
 
 /* ---- lists ---- */
 
-/* The items by the text of that key; NULL: one has none, or another's. */
+/* The items by the text of that key; NULL: an item has no such text, or two share one. */
 static struct doc_node *by_key(struct arena *arena, const struct doc_node *list, const char *key)
 {
     struct doc_node *index = doc_new_object(arena);
@@ -84,7 +84,7 @@ static struct doc_node *by_key(struct arena *arena, const struct doc_node *list,
     return index;
 }
 
-/* The order of those that both have. */
+/* The order of the keys that both have. */
 static struct doc_node *common_order(struct arena *arena, const struct doc_node *a, const struct doc_node *b)
 {
     struct doc_node *order = doc_new_array(arena);
@@ -125,7 +125,7 @@ static const char *at(struct arena *arena, const char *path, size_t i)
     return arena_printf(arena, "%s[%zu]", path, i);
 }
 
-/* Between what is equal: one for one as far as both go. */
+/* Between equal items: pairs one with one while both sides have items. */
 static void gap(struct diff_rows *rows, const char *path, struct span a, struct span b)
 {
     for (; a.from < a.to && b.from < b.to; a.from++, b.from++)
@@ -136,7 +136,7 @@ static void gap(struct diff_rows *rows, const char *path, struct span a, struct 
         diff_add(rows, at(rows->arena, path, b.from), NULL, b.list->items[b.from]);
 }
 
-/* By the longest sequence that both have. */
+/* By the longest common subsequence. */
 static void align(struct diff_rows *rows, const char *path, struct span a, struct span b)
 {
     const size_t n = a.to - a.from, m = b.to - b.from, width = m + 1;
@@ -144,7 +144,7 @@ static void align(struct diff_rows *rows, const char *path, struct span a, struc
         gap(rows, path, a, b);
         return;
     }
-    uint16_t *longest = xcalloc((n + 1) * width, sizeof *longest); /* of what stands from i and k on */
+    uint16_t *longest = xcalloc((n + 1) * width, sizeof *longest); /* its length for the items from i and k on */
     bool *same = xcalloc(n * m, sizeof *same);
     for (size_t i = n; i-- > 0;)
         for (size_t k = m; k-- > 0;) {

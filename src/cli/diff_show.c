@@ -9,7 +9,7 @@ enum { VALUE_MAX = 200, DURATIONS_MAX = 20, DURATION_MIN_MS = 100 };
 struct out_text {
     struct buf *b;
     bool color;
-    bool raw; /* lines of a file, for a program: as they are */
+    bool raw; /* a program reads it: lines of files are unchanged */
 };
 
 /* ---- lines ---- */
@@ -18,7 +18,7 @@ static void put_line(struct out_text *o, const char *color, const char *text, si
 {
     if (o->color && *color)
         buf_printf(o->b, "\033[%sm", color);
-    for (size_t i = 0; i < len; i++) { /* nothing steers a terminal */
+    for (size_t i = 0; i < len; i++) { /* no control character reaches the terminal */
         const unsigned char ch = (unsigned char)text[i];
         buf_putc(o->b, !o->raw && ((ch < 0x20 && ch != '\t') || ch == 0x7f) ? '?' : text[i]);
     }
@@ -78,7 +78,7 @@ static void put_value(struct buf *b, const struct doc_node *v)
     buf_free(&json);
 }
 
-/* By how much, where both are numbers: a metric's change is easier to read so. */
+/* The difference, if both are numbers: easier to read for a metric. */
 static void put_change(struct buf *b, const struct doc_node *x, const struct doc_node *y)
 {
     if ((x->type != DOC_FLOAT && y->type != DOC_FLOAT) || (x->type != DOC_INT && x->type != DOC_FLOAT) ||
@@ -120,7 +120,7 @@ static void put_row(struct out_text *o, const struct diff_row *r, bool digest)
     buf_free(&lines);
 }
 
-/* ---- who, code, durations ---- */
+/* ---- runs, code, durations ---- */
 
 static void put_side(struct out_text *o, const char *mark, const char *color, const struct diff_side *s)
 {
@@ -172,7 +172,7 @@ static void put_duration(struct out_text *o, const char *step, const struct doc_
     buf_free(&line);
 }
 
-/* The run, and steps that took a moment. */
+/* The run, and the steps that took noticeable time. */
 static void put_durations(struct out_text *o, const struct diff *d)
 {
     const struct doc_node *lists[] = {d->durations_a, d->durations_b};

@@ -1,5 +1,5 @@
-/* What is compared of a run: its lock, and what came out of it. Of a lock's file: the lock, and the files that it names
- * where its job is here. */
+/* The compared data of a run: its lock and its results. For a lock's file: the lock and, if its job is here, the files
+ * that it names. */
 #include "diffing.h"
 #include "points.h"
 #include "rhrun/lock.h"
@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RESULTS_MAX = 20000, RESULTS_BYTES_MAX = 16 << 20 }; /* with more bytes in a folder, digests are compared */
+enum { RESULTS_MAX = 20000, RESULTS_BYTES_MAX = 16 << 20 }; /* in a folder with more bytes, digests are compared */
 
 /* ---- a lock's file ---- */
 
-/* Whether a file says that it is a lock; faults of others are told by whoever reads them as what they are. */
+/* Whether a file says that it is a lock; faults are reported later, by the code that loads it. */
 static bool is_lock(const char *path)
 {
     struct stat st;
@@ -61,7 +61,7 @@ static struct doc_node *metrics_of(struct arena *a, const struct state_run *run)
     return all;
 }
 
-/* A result as JSON; one that is none, or too large, by its digest. */
+/* A result as JSON; one that is invalid or too large, by its digest. */
 static struct doc_node *result_of(struct arena *a, const char *path, bool digest)
 {
     struct buf text = {0};
@@ -126,17 +126,17 @@ static struct doc_node *results_of(struct arena *a, const char *run_dir)
     return all;
 }
 
-struct looking { /* at the events of a job, up to the end of the run */
+struct looking { /* reads the events of a job, up to the end of the run */
     struct arena *arena;
     const char *run;
-    bool done;                     /* it is: what it did not do itself was kept from those before */
-    struct doc_node *first, *last; /* by step of the run, in ms: its first begin, its last end */
+    bool done;                     /* the run is: points that it did not do were kept from earlier runs */
+    struct doc_node *first, *last; /* by step of the run, in ms: first begin, last end */
     struct doc_node *names;        /* of the run's points */
-    struct doc_node *points;       /* by attempt the point that it is of */
-    struct doc_node *metrics;      /* by point, as its last attempt gave them */
+    struct doc_node *points;       /* by attempt: its point */
+    struct doc_node *metrics;      /* by point: from its last attempt */
 };
 
-/* The metrics of a point stand in the event that ends it. */
+/* The metrics of a point are in the event that ends it. */
 static void take_point(struct looking *t, const struct event *e)
 {
     if (!t->done && !str_eq(e->run, t->run))
@@ -174,7 +174,7 @@ static bool take_event(void *arg, const struct event *e)
     return true;
 }
 
-/* Its durations, and the metrics of its points. */
+/* The durations of the run, and the metrics of its points. */
 static int look(struct diff_side *s, const struct state_run *run, struct arena *a, struct error *err)
 {
     struct looking t = {.arena = a,
@@ -204,7 +204,7 @@ static int look(struct diff_side *s, const struct state_run *run, struct arena *
     return 0;
 }
 
-/* Of a launch that the run kept, what it gave is what the run that did it has. */
+/* If the run kept its launch, the results are those of the run that did it. */
 static int read_outcome(struct cli *c, struct diff_side *s, const struct state_run *run, struct error *err)
 {
     struct series series;
@@ -235,7 +235,7 @@ static int read_run(struct cli *c, const char *word, struct diff_side *ret, stru
 
 /* ---- RUN:POINT ---- */
 
-/* The latest attempt of the point, by its name or id; a run of an older one may have done it. */
+/* The latest attempt of the point, by its name or id; an earlier run may have done it. */
 static const struct state_cell *cell_of(const struct diff_side *s, const char *point, struct arena *arena)
 {
     const struct state *state = s->journal ? journal_state(s->journal) : NULL;
@@ -278,7 +278,7 @@ static int no_point(struct cli *c, const struct diff_side *s, const char *point,
     return -1;
 }
 
-/* What went in and came out of one point alone: as of a run without a sweep. */
+/* The inputs and results of one point alone: as of a run without a sweep. */
 static int choose_point(struct cli *c, struct diff_side *s, const char *point, struct error *err)
 {
     const struct state_cell *cell = cell_of(s, point, c->arena);
@@ -316,7 +316,7 @@ static int choose_point(struct cli *c, struct diff_side *s, const char *point, s
     return 0;
 }
 
-/* The `:` behind which a point stands; NULL: there is none, or the word as a whole is something. */
+/* The `:` before a point's name; NULL: there is none, or a file has the whole word as its name. */
 static const char *colon_of(struct cli *c, const char *word)
 {
     const char *colon = strchr(word, ':');

@@ -1,6 +1,6 @@
 /*
- * What `rhrun diff` is made of: diff_doc.c compares two trees of values, diff_side.c reads what a run, or a lock, has,
- * diff_show.c prints, cmd_diff.c says which parts are compared.
+ * The parts of `rhrun diff`: diff_doc.c compares two trees of values, diff_side.c reads a run or a lock, diff_show.c
+ * prints, cmd_diff.c decides what is compared.
  */
 #ifndef RHRUN_CLI_DIFFING_H
 #define RHRUN_CLI_DIFFING_H
@@ -10,7 +10,7 @@
 
 struct diff_row {
     const char *path;               /* "entrypoint.args[1]" */
-    const struct doc_node *a, *b;   /* NULL: it is not there */
+    const struct doc_node *a, *b;   /* NULL: absent on that side */
 };
 struct diff_rows {
     struct arena *arena;
@@ -18,15 +18,15 @@ struct diff_rows {
     size_t count, cap;
 };
 void diff_add(struct diff_rows *rows, const char *path, const struct doc_node *a, const struct doc_node *b);
-/* Adds what differs at and below two values (NULL: there is none), each row as deep as it can be. Items of two lists
- * are laid side by side by their `node` or `name`, where all have one, else by what is equal. */
+/* Adds the differences at and below two values (NULL: absent), each row as deep as possible. Items of two lists are
+ * paired by their `node` or `name` if all have one, else by equality. */
 void diff_docs(struct diff_rows *rows, const char *path, const struct doc_node *a, const struct doc_node *b);
 
 struct diff_side {
-    const char *word;              /* as it was named */
+    const char *word;              /* as the user named it */
     const struct doc_node *lock;   /* schema/lock.schema.json */
-    bool is_run;                   /* else a lock's file, which has no outcome */
-    struct journal *journal;       /* of its job; NULL: it is not here */
+    bool is_run;                   /* else the file of a lock, which has no outcome */
+    struct journal *journal;       /* of its job; NULL: not on this machine */
     struct tree_store *store;      /* NULL: likewise */
     struct doc_node *metrics, *results, *durations; /* by name; of a run */
 };
@@ -36,12 +36,12 @@ void diff_side_close(struct diff_side *s); /* takes a zeroed one */
 struct diff_file {
     const struct tree_change *change;
     const char *text;  /* as git diff writes it */
-    const char *fault; /* its content cannot be shown; NULL: it can */
+    const char *fault; /* why its content cannot be shown; NULL: it can */
 };
 struct diff_tree {
     const char *name;      /* "workdir" */
-    const char *a, *b;     /* ids; NULL: there is none */
-    bool has_a, has_b;     /* it is in a store here, and whole; both: files are known */
+    const char *a, *b;     /* ids; NULL: none */
+    bool has_a, has_b;     /* a store here has all of it; both true: files are known */
     struct diff_file *files;
     size_t count;
 };

@@ -1,4 +1,4 @@
-/* Nodes that cannot be reached, by cause: "25 of 32 nodes: connection refused: n3, n5-n28". */
+/* Unreachable nodes, by cause: "25 of 32 nodes: connection refused: n3, n5-n28". */
 #include "internal.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 enum { NAMES_SHOWN = 16 };
 
-/* What differs from node to node though the cause is one: the node's name, its address and port, its key. */
+/* Removes the parts that differ between nodes with the same cause: the node's name, its address and port, its key. */
 static const char *cause_of(const char *text, struct arena *arena)
 {
     const char *host = strstr(text, "host \""), *at = host ? strstr(host + 6, "\": ") : NULL;
@@ -26,7 +26,7 @@ static const char *cause_of(const char *text, struct arena *arena)
     if (strncmp(cause, "resolve: \"", 10) == 0 && (end = strstr(cause + 10, "\": ")) != NULL)
         memmove(cause + 9, end + 3, strlen(end + 3) + 1);
     if (strstr(cause, "the host key has changed: ") && (key = strstr(cause, " lists another ")) != NULL) {
-        while (key > cause && *key != ':') /* before the number of its line */
+        while (key > cause && *key != ':') /* before the line number */
             key--;
         *key = 0;
         cause = arena_printf(arena, "%s lists another key", cause);
@@ -82,7 +82,7 @@ void cli_group_faults(struct cli *c, const struct run *r, const struct plan *pla
     struct cli_fault *faults;
     const size_t count = cli_faults(r, plan, c->arena, &faults);
     size_t nodes = 0;
-    bool told = false; /* is it of one of them that the error tells? */
+    bool told = false; /* whether the error is about one of these nodes */
     for (size_t i = 0; i < count; i++)
         nodes += faults[i].count;
     for (uint32_t n = 0; n < plan->node_count && !told; n++) {

@@ -1,5 +1,5 @@
-/* Which run a word means: an id, the beginning of one, "last", the name of a job, or a spec file, of whose runs the options
- * choose. */
+/* Which run a word means: an id, the beginning of one, "last", the name of a job, or a spec file; then the options
+ * choose among its runs. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static const char *words_of(const struct spec_overrides *o, bool args, struct ar
     buf_free(&b);
     if (str_is_printable(text))
         return text;
-    char *shown = arena_strdup(arena, text); /* on a terminal: no control character of a value */
+    char *shown = arena_strdup(arena, text); /* for a terminal: without the control characters of a value */
     for (char *p = shown; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
@@ -68,7 +68,7 @@ const char *cli_other_options_of(struct cli *c, const struct state_run *run)
 
 static bool is_of_name(const char *set)
 {
-    return str_starts(set, "name="); /* it chose the job already */
+    return str_starts(set, "name="); /* it already chose the job */
 }
 
 bool cli_chosen(const struct cli_choice *choice, const struct state_run *run)
@@ -95,7 +95,7 @@ static bool listed_before(const struct state *s, size_t at, struct cli *c, const
     return false;
 }
 
-/* The latest run of each set of options, the latest first. */
+/* The latest run with each set of options, the newest first. */
 static const char *list_of(struct cli *c, struct journal *j)
 {
     const struct state *s = journal_state(j);
@@ -178,13 +178,13 @@ static int latest_chosen(struct cli *c, const char *spec_path, struct journal **
 
 /* ---- by id, or by the name of a job ---- */
 
-/* What the word may mean; the first that fits counts. A rerun is a job of its own whose spec is a lock, and has the name of the
- * job that it repeats: that name means the rerun only where there is no other job. */
+/* The possible meanings of a word; the first that matches counts. A rerun is a job of its own; its spec is a lock, and
+ * it has the name of the job that it repeats. That name means the rerun only if there is no other job with it. */
 enum meaning { MEANS_ID, MEANS_JOB, MEANS_RERUN, MEANS_PREFIX, MEANINGS };
 struct found {
     struct journal *journal;
     const struct state_run *run; /* the latest */
-    unsigned count;              /* how many runs, or jobs, the word fits */
+    unsigned count;              /* how many runs, or jobs, match the word */
     const char *specs[2];        /* of the first two */
 };
 struct search {
@@ -193,7 +193,7 @@ struct search {
     struct found found[MEANINGS];
     struct journal **journals; /* those in which something was found */
     size_t journal_count;
-    const char **jobs; /* the names of all, ended by NULL */
+    const char **jobs; /* the names of all jobs, ended by NULL */
     size_t job_count;
 };
 
@@ -293,7 +293,7 @@ static int decide(struct cli *c, const struct search *s, const struct found **re
     return 0;
 }
 
-/* ret_job: the word is the name of a job, and the run its latest. */
+/* ret_job: the word is the name of a job, and the run is its latest. */
 static int find_by_word(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
                         bool *ret_job, struct error *err)
 {

@@ -1,5 +1,5 @@
-/* Of gc: what the state directory has that nothing needs any more. Folders are entered one by one, through no link, and
- * only those that are ours. */
+/* gc: the parts of the state directory that nothing needs any more. It enters folders one by one, follows no link, and
+ * enters only folders of this user. */
 #include "gcing.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@ enum { NOT_THERE = -1, LEFT_BEHIND_MS = 3600 * 1000, TREES_MAX = 100000 };
 
 /* ---- folders ---- */
 
-/* Takes `at`. -1: it is not there, a link, or somebody else's. */
+/* Opens `at`. -1: it does not exist, is a link, or belongs to another user. */
 static int enter(int at, const char *name)
 {
     struct stat st;
@@ -35,7 +35,7 @@ static int enter_run(const char *job, const char *run)
     return home ? enter(enter(enter(enter(enter(AT_FDCWD, home), "jobs"), job), "runs"), run) : -1;
 }
 
-/* "NAME.PID.tmp" of a process that has ended, an hour ago or more. */
+/* "NAME.PID.tmp" of a process that has ended, at least an hour old. */
 static bool is_left_behind(const struct gc *g, const char *name, const struct stat *st)
 {
     uint32_t pid;
@@ -49,7 +49,7 @@ static bool is_left_behind(const struct gc *g, const char *name, const struct st
 
 /* ---- logs ---- */
 
-struct of_job { /* what its journal says */
+struct of_job { /* from its journal */
     struct gc *g;
     const struct state *state;
     uint64_t bytes, files, runs, newest_ms;
@@ -70,7 +70,7 @@ bool gc_run_kept(const struct gc *g, const struct state *s, const struct state_r
            !gc_is_old(g, gc_run_used(run));
 }
 
-/* A step that the newest runs kept has its log with the run that did it. */
+/* If one of the newest runs kept a step, the step's log is with the run that did it. */
 static bool log_is_kept(const struct of_job *o, const char *name)
 {
     char attempt[64] = "";
@@ -85,7 +85,7 @@ static bool log_is_kept(const struct of_job *o, const char *name)
     return false;
 }
 
-/* Before the first log goes: who looks for it is told. */
+/* Before the first log is removed: commands that look for logs then say why there are none. */
 static bool mark_gone(int fd)
 {
     const int mark = openat(fd, CLI_LOGS_GONE, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -94,7 +94,7 @@ static bool mark_gone(int fd)
     return mark >= 0;
 }
 
-/* The logs of a run, and what processes that are dead left there. */
+/* The logs of a run, and files that dead processes left there. */
 static int run_logs(struct of_job *o, const char *job, const struct state_run *run, struct error *err)
 {
     const int fd = enter_run(job, run->id);
@@ -146,7 +146,7 @@ struct wanted {
     struct arena *arena;
     const char **trees;
     size_t count, whole, cap;
-    bool unknown; /* a run that is kept does not say of which files it was made */
+    bool unknown; /* a kept run does not say which files it was made of */
 };
 
 static bool is_newest(const struct state *s, const struct state_run *run)
@@ -176,7 +176,7 @@ static bool take_opened(void *arg, const struct event *e)
         }
         w->unknown = w->unknown || !str_is_hex(id, TREE_ID_LEN) || w->count == TREES_MAX;
         w->trees[w->count++] = arena_strdup(w->arena, id);
-        if (is_newest(s, run)) { /* in front */
+        if (is_newest(s, run)) { /* to the front */
             const char *other = w->trees[w->whole];
             w->trees[w->whole++] = w->trees[w->count - 1];
             w->trees[w->count - 1] = other;
@@ -238,7 +238,7 @@ static void find_in_job(struct gc *g, const struct journal_job *job)
     journal_close(j);
 }
 
-/* Under the job's lock, by what the journal says now. */
+/* Under the job's lock, by the present state of the journal. */
 static int remove_in_job(struct gc *g, struct gc_item *item, struct error *err)
 {
     struct journal *j;
@@ -264,7 +264,7 @@ static int remove_in_job(struct gc *g, struct gc_item *item, struct error *err)
     return rc;
 }
 
-/* ---- bundles that `rerun BUNDLE` took in ---- */
+/* ---- bundles that `rerun BUNDLE` unpacked ---- */
 
 static uint64_t blocks_below(const char *path, unsigned depth)
 {
@@ -282,14 +282,14 @@ static uint64_t blocks_below(const char *path, unsigned depth)
     return sum;
 }
 
-/* Does an unfinished run go on from this lock? */
+/* Whether an unfinished run was started from this lock. */
 static bool is_run_from(const struct journal_job *jobs, size_t count, const char *lock)
 {
     bool is = false;
     for (size_t i = 0; i < count && !is; i++) {
         struct journal *j;
         if (journal_open_read(jobs[i].id, &j, NULL) < 0)
-            return true; /* nobody knows */
+            return true; /* it is not known */
         const struct state_run *open = state_run_open(journal_state(j));
         is = open && str_eq(open->spec_path, lock);
         journal_close(j);
@@ -340,7 +340,7 @@ static int remove_bundle(struct gc *g, const struct gc_item *item, struct error 
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- everything ---- */
 
 void gc_find_here(struct gc *g)
 {

@@ -1,4 +1,4 @@
-/* Of gc: gives back machines that nobody uses any more, and those that no ledger knows. */
+/* gc: gives back machines that nobody uses any more, and machines that no ledger knows. */
 #include "gcing.h"
 #include "renting.h"
 
@@ -84,7 +84,7 @@ static int all_clusters(struct giving *g, struct error *err)
 
 /* ---- machines that no ledger knows ---- */
 
-enum known { UNKNOWN, KNOWN, UNREADABLE /* it may be in use: only what is past its time is deleted */ };
+enum known { UNKNOWN, KNOWN, UNREADABLE /* it may be in use: only machines past their time are deleted */ };
 
 static enum known known_of(const char *run)
 {
@@ -180,7 +180,7 @@ static void on_deleted(void *arg, const struct provider_machine *machines, size_
     next_delete(g);
 }
 
-/* Deleted until the list shows nothing. */
+/* Deletes until the list shows none. */
 static void next_delete(struct giving *g)
 {
     if (g->next < g->orphan_count)
@@ -228,7 +228,7 @@ static void add_region(struct giving *g, const char **regions, size_t *count, co
         regions[(*count)++] = arena_strdup(g->c->arena, region);
 }
 
-/* Those that were asked for, else those in which a cluster of this machine was. */
+/* The regions of --region, else those in which this machine had a cluster. */
 static size_t regions_of(struct giving *g, const char *provider, const char **regions)
 {
     const char *const *ids;
@@ -251,7 +251,7 @@ static size_t regions_of(struct giving *g, const char *provider, const char **re
     return count;
 }
 
-/* Of regions that nobody named it is said which they are: machines may be in others. */
+/* Without --region, names the regions that are asked: machines may be in others. */
 static void say_regions(const struct giving *g, const char *provider, const char *const *regions, size_t count)
 {
     struct buf b = {0};
@@ -264,7 +264,7 @@ static void say_regions(const struct giving *g, const char *provider, const char
     buf_free(&b);
 }
 
-/* All of them, whatever one answers. */
+/* Asks all providers, even if one fails. */
 static int sweeps(struct giving *g, struct error *err)
 {
     struct cli *c = g->c;

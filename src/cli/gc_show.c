@@ -1,4 +1,4 @@
-/* Of gc: the table, JSON, the question. */
+/* gc: the table, JSON, the question. */
 #include "gcing.h"
 
 #include <stdlib.h>

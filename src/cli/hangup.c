@@ -1,4 +1,4 @@
-/* Commands that rent, or give back, go on when their terminal ends. */
+/* Commands that rent, or give back, continue when their terminal ends. */
 #include "renting.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* What stands before torchrun on a command line: variables come along, other programs are left out, each with the key that
- * does it instead. */
+/* The words before torchrun on a command line: variables are imported; other programs are left out, each with the key
+ * that replaces it. */
 #include "import.h"
 
 #include <ctype.h>
@@ -56,7 +56,7 @@ static bool is_assignment(const char *word)
     return n > 0 && word[n] == '=' && !isdigit((unsigned char)*word);
 }
 
-/* PET_NNODES=2 is --nnodes=2, but the flag wins: these come first. */
+/* PET_NNODES=2 is --nnodes=2, but a flag overrides it: so these come first. */
 static int take_variable(struct import *im, const char *word, const char **env, struct error *err)
 {
     char name[64];
@@ -85,7 +85,7 @@ static bool is_python(const char *word)
     return str_starts(base_name(word), "python");
 }
 
-/* python -u -m torch.distributed.run, python /path/torchrun; its words are counted. */
+/* python -u -m torch.distributed.run, python /path/torchrun; the number of its words, or 0. */
 static size_t take_python(struct import *im, const char *const *words, size_t count)
 {
     size_t i = 1;
@@ -108,12 +108,12 @@ static size_t take_python(struct import *im, const char *const *words, size_t co
     return i;
 }
 
-/* torchrun in any of its forms; its words are counted. */
+/* torchrun in any of its forms; the number of its words, or 0. */
 static size_t take_program(struct import *im, const char *const *words, size_t count)
 {
     const char *name = base_name(words[0]);
     if (str_eq(name, "torchrun")) {
-        if (name != words[0]) /* its python stands beside it */
+        if (name != words[0]) /* its python is in the same folder */
             im->python = arena_printf(im->arena, "%.*spython", (int)(name - words[0]), words[0]);
         return 1;
     }
@@ -137,7 +137,7 @@ void import_leave(struct import *im, const char *const *words, size_t count, con
     buf_free(&b);
 }
 
-/* One program before torchrun, with its flags, without the variables among them. */
+/* One program before torchrun, with its flags; assignments among them are imported. */
 static int leave_program(struct import *im, const char *const *words, size_t count, const char **env, struct error *err)
 {
     const struct known *k = find(words[0]);
@@ -164,7 +164,7 @@ int import_before(struct import *im, const char *const *words, size_t count, con
     for (at = first; at < count && program == 0 && !str_ends(words[at], ".py"); at += program == 0)
         program = at == first && *words[at] == '-' ? 0 : take_program(im, words + at, count - at);
     if (program == 0)
-        at = first; /* bare flags or a script: torchrun itself is not said */
+        at = first; /* bare flags or a script: the word torchrun is missing */
     for (size_t i = 0; i < first; i++)
         if (take_variable(im, words[i], env, err) < 0)
             return -1;

@@ -27,7 +27,7 @@ int import_put(struct import *im, const struct torchrun_flag *flag, const char *
 
 /* ---- flags ---- */
 
-/* By its whole name, or by a beginning that no other has. */
+/* By its whole name, or by a prefix that no other flag has. */
 static const struct torchrun_flag *by_name(const char *name, size_t len, const struct torchrun_flag **ret_other)
 {
     const struct torchrun_flag *found = torchrun_flag_find(name, len);
@@ -71,7 +71,7 @@ static int unknown(const char *word, size_t len, struct error *err)
     return -1;
 }
 
-/* One flag; how many words it took, or -1. */
+/* One flag; the number of words that it took, or -1. */
 static int take_flag(struct import *im, const char *const *words, size_t count, struct error *err)
 {
     const char *word = words[0], *value = NULL;

@@ -1,4 +1,5 @@
-/* The spec of an imported command line. What rhrun says itself, and what torchrun would take and ignore, is left out. */
+/* The spec of an imported command line. Flags that rhrun passes itself, and flags that torchrun would ignore, are left
+ * out. */
 #include "import.h"
 
 #include <ctype.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text that stays text: where an expression would begin, one that yields its beginning. */
+/* Text without expressions: where one would begin, an expression that yields that beginning. */
 static const char *literal(struct arena *arena, const char *text)
 {
     struct buf b = {0};
@@ -21,7 +22,7 @@ static const char *literal(struct arena *arena, const char *text)
     return ret;
 }
 
-/* Numbers without quotes, as one would write them. */
+/* Numbers without quotes, as a person writes them. */
 static struct doc_node *scalar(struct arena *arena, const char *text)
 {
     struct doc_node *node = doc_new_plain(arena, text);
@@ -29,7 +30,7 @@ static struct doc_node *scalar(struct arena *arena, const char *text)
     return number ? node : doc_new_string(arena, literal(arena, text));
 }
 
-/* "a,b": items, where a doubled comma may be one within an item. */
+/* "a,b": items; a doubled comma may be one within an item. */
 static struct doc_node *list(struct arena *arena, const char *text, bool doubled)
 {
     struct doc_node *array = doc_new_array(arena);
@@ -51,7 +52,7 @@ static struct doc_node *list(struct arena *arena, const char *text, bool doubled
     return array;
 }
 
-/* A line of its own: no word of the command line begins another. */
+/* A line of its own, so that no word of the command line can begin another line. */
 static void FORMAT(2, 3) comment(struct buf *comments, const char *fmt, ...)
 {
     va_list ap;
@@ -73,7 +74,7 @@ static const char *trimmed(struct arena *arena, const char *text, size_t len)
     return arena_strndup(arena, text, len);
 }
 
-/* Where the nodes meet: NULL when torch would not know it either. */
+/* The rendezvous backend; NULL if torch would not know it either. */
 static const char *backend_of(const struct import *im)
 {
     static const char *const backends[] = {"static", "c10d", "etcd", "etcd-v2"};
@@ -86,7 +87,7 @@ static const char *backend_of(const struct import *im)
     return said ? NULL : "static";
 }
 
-/* rdzv_conf, without what torchrun would take and do nothing with. */
+/* rdzv_conf, without the keys that torchrun would ignore. */
 static struct doc_node *conf_map(const struct import *im, const char *text, struct buf *comments)
 {
     struct arena *arena = im->arena;
@@ -136,7 +137,7 @@ static struct doc_node *value_node(const struct import *im, const struct torchru
                : doc_new_string(arena, literal(arena, value));
 }
 
-/* ---- what is left out ---- */
+/* ---- left out ---- */
 
 static bool is_one_of(const char *name, const char *const *names)
 {
@@ -146,7 +147,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return false;
 }
 
-/* Why the flag does not come along, or NULL. */
+/* Why the flag is left out, or NULL. */
 static const char *left_out(const struct import *im, const struct torchrun_flag *flag)
 {
     static const char *const replaced[] = {"rdzv_backend", "rdzv_endpoint", "rdzv_id", NULL};
@@ -158,7 +159,7 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     if (str_eq(name, "node_rank"))
         return "it is the host's place in the list";
     if (flag->origin == TORCHRUN_OWN)
-        return NULL; /* the form of entrypoint */
+        return NULL; /* it becomes the form of entrypoint */
     if (import_value(im, "standalone") && (is_one_of(name, replaced) || is_one_of(name, masters)))
         return "standalone replaces it";
     if (is_one_of(name, masters) && backend && !str_eq(backend, "static"))
@@ -174,7 +175,7 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     return NULL;
 }
 
-/* torchrun waits for MAX with static. */
+/* With static, torchrun waits for MAX nodes. */
 static const char *nodes_of(const struct import *im, const char *value)
 {
     const char *backend = import_value(im, "rdzv_backend"), *colon = strchr(value, ':');
@@ -210,13 +211,13 @@ static struct doc_node *distributed(const struct import *im, struct buf *comment
     return object;
 }
 
-/* One that torchtune brings: a name, and no path. */
+/* A program of torchtune: a name, not a path. */
 static bool is_recipe(const struct import *im)
 {
     return im->tune && !strchr(im->target, '/') && !str_ends(im->target, ".py");
 }
 
-/* Is the program a file of the folder from which torchrun was typed? Then that folder has to come along. */
+/* Whether the program is a file of the folder in which torchrun was typed. Then that folder must be the workdir. */
 static bool needs_workdir(const struct import *im, struct buf *comments)
 {
     const char *target = im->target;
@@ -275,7 +276,7 @@ static const char *job_name(const struct import *im)
     return ret;
 }
 
-/* What stood before torchrun, and torchtune's own files. */
+/* The words before torchrun, and torchtune's own files. */
 static void comment_before(const struct import *im, struct buf *comments)
 {
     for (size_t i = 0; i < im->left_count; i++)

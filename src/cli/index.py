@@ -1,7 +1,7 @@
-"""Which of these versions can the index not give any more? Run by a node's Python before a rerun, from stdin.
+"""Finds versions that the index does not offer any more. Run by a node's Python before a rerun, from stdin.
 
-`item` (JSON) stands in front: packages [[name, version]], index_url, extra_index_url, find_links, options, env. It asks as pip
-does: `pip index versions`, in this process, so that no address with a login stands in an argv. Prints a line per finding:
+`item` (JSON) comes first: packages [[name, version]], index_url, extra_index_url, find_links, options, env. It asks as pip
+does: `pip index versions`, in this process, so that no address with a login is in an argv. Prints a line per finding:
 "missing NAME VERSION", "yanked NAME VERSION REASON", "unknown REASON" (one: the rest cannot be asked), "asked COUNT".
 Needs Python 3.6, pip 21.2.
 """
@@ -13,7 +13,7 @@ import sys
 import time
 
 WAYS, LIMIT_S = 4, 50
-OF_VENVS = ("pip", "setuptools", "wheel")  # a new venv may have them from ensurepip, whatever the index has
+OF_VENVS = ("pip", "setuptools", "wheel")  # ensurepip may put them into a new venv, whatever the index has
 
 
 def normal(name):
@@ -21,7 +21,7 @@ def normal(name):
 
 
 def words():
-    """The item's options that say where packages are, as pip takes them."""
+    """The item's options for the location of packages, as words for pip."""
     pairs = [("--index-url", item.get("index_url"))] if item.get("index_url") else []
     pairs += [("--extra-index-url", url) for url in item["extra_index_url"]]
     pairs += [("--find-links", place) for place in item["find_links"]]
@@ -71,7 +71,7 @@ def look(main, where, name, version):
 
 
 def ask(main, where, packages, until):
-    """Each line at once, so that those of other processes do not come between."""
+    """Writes each line in one piece, so that lines of several processes do not mix."""
     for name, version in packages:
         try:
             line = look(main, where, name, version) if time.time() < until else "unknown it takes too long"

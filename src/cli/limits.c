@@ -1,5 +1,5 @@
-/* What this process must be allowed to have before it starts an event loop: libraries end the process where they get no
- * descriptor or thread, with no word. */
+/* Checks the limits of this process before it starts an event loop: some libraries end the process without a message if
+ * they get no descriptor or thread. */
 #include "internal.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int check_files(struct error *err)
 static void *wait_for_all(void *arg)
 {
     pthread_mutex_t *hold = arg;
-    pthread_mutex_lock(hold); /* until all were started */
+    pthread_mutex_lock(hold); /* until all have started */
     pthread_mutex_unlock(hold);
     return NULL;
 }

@@ -1,6 +1,6 @@
-/* The live view: what the nodes do, a line per step, the workers' progress bars, what the keys do. A frame is one
- * write: what is to stand above the view, then the view over its old lines. It never has more lines than the
- * terminal, so it can always be drawn over. */
+/* The live view: the state of the nodes, a line per step, the workers' progress bars, the keys. A frame is one write:
+ * the lines for above the view, then the view over its old lines. It never has more lines than the terminal, so it can
+ * always be drawn over. */
 #include "internal.h"
 #include "rhrun/transport.h"
 
@@ -20,12 +20,12 @@ enum {
     METRIC_LINES = 2,
     PORT_LINES = 4,
     KEPT_GROUP = 3,
-    STEPS_KEPT = 4 /* lines of steps, however many attempts run */
+    STEPS_KEPT = 4 /* kept for steps, however many attempts run */
 };
 
-struct item { /* a line of the steps' part */
+struct item { /* a line of the part with the steps */
     enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
-    uint32_t step, count; /* of the step; how many steps a group stands for */
+    uint32_t step, count; /* of the first step; how many steps a group has */
 };
 
 struct live {
@@ -36,13 +36,13 @@ struct live {
     struct run *run;
     struct loop_timer *timer;
     struct term *term;
-    struct canvas now, shown; /* shown: what is on the screen */
+    struct canvas now, shown; /* shown: on the screen now */
     struct buf above;
     uint64_t dropped; /* lines that were not shown */
     uint64_t began_ms;
     unsigned spin;
-    uint32_t steps;            /* that have rows of their own: all but those of points */
-    struct run_counts *counts; /* per step, of this frame */
+    uint32_t steps;            /* with rows of their own: all except steps of points */
+    struct run_counts *counts; /* per step, for this frame */
     struct speed *speeds;      /* per step */
     struct item *items;
     struct live_attempts *attempts;
@@ -61,9 +61,9 @@ static void put_separator(struct canvas *v, bool *begun)
     *begun = true;
 }
 
-/* ---- the head: name, nodes, time; a second line while not all nodes are there ---- */
+/* ---- the head: name, nodes, time; a second line while nodes are missing ---- */
 
-/* "lost: gpu3, gpu7, 2 more" of the nodes in one condition; the count always fits. */
+/* "lost: gpu3, gpu7, 2 more": the nodes in one condition; the count always fits. */
 static void put_names(struct live *l, const char *style, const char *label, bool (*is)(const struct run_node_view *v),
                       bool *begun)
 {
@@ -107,7 +107,7 @@ static unsigned phase_of(const struct run_node_view *v)
     return v->phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v->phase;
 }
 
-/* "2 in connect: n5, n31"; their names only where they are few. */
+/* "2 in connect: n5, n31"; names only if they are few. */
 static void put_phases(struct live *l, bool *begun)
 {
     enum { NAMED_MAX = 8 };
@@ -174,7 +174,7 @@ static bool over(const struct run_counts *n)
     return n->done + n->kept + n->failed == n->total;
 }
 
-/* By nodes that are done, or by bytes where that says more. */
+/* By finished nodes, or by bytes if bytes say more. */
 static void put_bar(struct live *l, const struct run_counts *n, const struct run_transfer *t, unsigned cells)
 {
     unsigned full = (unsigned)((uint64_t)(n->done + n->kept) * cells / n->total);
@@ -197,7 +197,7 @@ static void put_bar(struct live *l, const struct run_counts *n, const struct run
     buf_free(&off);
 }
 
-/* Nodes on which the step failed by itself; those that were stopped because of it are not named. */
+/* Nodes on which the step failed by itself; nodes that were stopped because of it do not count. */
 static unsigned real_failures(const struct live *l, const struct plan_step *step)
 {
     unsigned count = 0;
@@ -222,7 +222,7 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     }
 }
 
-/* ", TEXT" where that, and `behind` more columns, fit before the time. */
+/* ", TEXT" if it fits before the time together with `behind` more columns. */
 static void put_part(struct live *l, const char *style, const char *text, size_t behind)
 {
     enum { TIME_WIDTH = 11 };
@@ -230,8 +230,8 @@ static void put_part(struct live *l, const char *style, const char *text, size_t
         canvas_printf(&l->now, style, ", %s", text);
 }
 
-/* "12.3 MB of 90.0 MB, 45.1 MB/s, about 2 s left, 120 of 9000 files", as much of it as fits: rather how long it takes than
- * how fast it is. */
+/* "12.3 MB of 90.0 MB, 45.1 MB/s, about 2 s left, 120 of 9000 files", as much of it as fits: the remaining time has
+ * priority over the speed. */
 static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
 {
     struct buf b = {0};
@@ -253,7 +253,7 @@ static void put_transfer(struct live *l, const struct plan_step *step, const str
     buf_free(&b);
 }
 
-/* What stands behind the name where a bar says nothing: one node, or the launch. */
+/* The words after the name where a bar says nothing: one node, or the launch. */
 static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures,
                       bool final)
 {
@@ -296,7 +296,7 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
         canvas_printf(&l->now, "", ", ended on %u", n->done);
 }
 
-/* A name that is too long is cut; of a path its end says more. */
+/* A name that is too long is cut; a path is cut at the front, as its end says more. */
 static void put_name(struct live *l, const char *style, const char *name, unsigned width)
 {
     size_t cut = strlen(name), len = cut;
@@ -378,7 +378,7 @@ static void draw_group(struct live *l, const struct item *item)
     canvas_end_line(&l->now);
 }
 
-/* Kept steps in a row are one line. Then, while there is no room: what has ended is one line, then what waits. */
+/* Consecutive kept steps share one line. If there is still no room, finished steps share one, then waiting steps. */
 static size_t choose_items(struct live *l, size_t room)
 {
     struct item *v = l->items;
@@ -487,7 +487,7 @@ static void draw(struct live *l, bool final)
     term_size(&columns, &rows);
     unsigned most = rows > 2 ? rows - 1 : 1, limit = rows / 2 > 8 ? rows / 2 : 8;
     if (final)
-        limit = most = FINAL_ROWS; /* it is never drawn over */
+        limit = most = FINAL_ROWS; /* the final frame is never drawn over */
     limit = limit < most ? limit : most;
     canvas_clear(&l->now, columns);
     l->now.color = l->c->color_err;
@@ -504,7 +504,7 @@ static void draw(struct live *l, bool final)
     while (ports > 0 && taken + bar_lines + ports + 3 > limit)
         ports--;
     taken += ports;
-    unsigned left = limit > taken + bar_lines + 2 ? limit - taken - bar_lines - 2 : 1; /* set-up has two lines */
+    unsigned left = limit > taken + bar_lines + 2 ? limit - taken - bar_lines - 2 : 1; /* two lines for set-up */
     const unsigned points = live_points(NULL, l->run, l->plan, left, final);
     taken += points;
     left = limit > taken + bar_lines ? limit - taken - bar_lines : 0;
@@ -537,7 +537,8 @@ static void schedule(struct live *l, uint64_t after_ms)
         loop_timer_start(l->timer, after_ms);
 }
 
-/* A terminal that was stopped (Ctrl-S) must not stop the controller: lines wait, and too many are left to the logs. */
+/* A stopped terminal (Ctrl-S) must not stop the controller: lines wait; if there are too many, only the logs have
+ * them. */
 static bool writable(struct live *l)
 {
     struct pollfd p = {2, POLLOUT, 0};
@@ -567,7 +568,7 @@ static void frame(struct live *l)
         term_acquire(l->term);
         draw(l, false);
     } else {
-        canvas_clear(&l->now, 80); /* in the background: lines only, as the terminal is another program's */
+        canvas_clear(&l->now, 80); /* in the background: lines only, as another program uses the terminal */
     }
     if (!foreground)
         canvas_clear(&l->shown, 80);
@@ -597,7 +598,7 @@ static void on_resumed(void *arg)
     schedule(l, 0);
 }
 
-/* ---- what the printer calls ---- */
+/* ---- called by the printer ---- */
 
 struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan,
                          const struct progress_table *progress, const uint8_t *outcomes)

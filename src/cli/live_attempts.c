@@ -1,6 +1,6 @@
-/* The attempts that run, in the live view: the longest silent first, with how long nothing was heard of each and its last
- * line: "n5  8 s: waiting for lock /var/lib/dpkg/lock". A launch prints its lines above the view: of it there are only the
- * attempts that have been silent for a while. */
+/* The running attempts in the live view: the longest silent first, with the time since the last sign of each and its
+ * last line: "n5  8 s: waiting for lock /var/lib/dpkg/lock". A launch prints its lines above the view, so only its
+ * attempts that have been silent for a while are here. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -8,24 +8,24 @@
 
 enum {
     TEXT_MAX = 400,
-    FRESH_MS = 2000, /* attempts that spoke within that time stand in the order of nodes, so that rows do not jump */
+    FRESH_MS = 2000, /* attempts with output since then stay in the order of nodes, so that rows do not jump */
     LAUNCH_SILENT_MS = 10000,
     INDENT = 5,
     MORE_WIDTH = 18 /* " (and 10000 more)" */
 };
 
-struct said { /* by an attempt; of a transfer: its bytes */
+struct said { /* by an attempt; for a transfer: its bytes */
     uint64_t at_ms, bytes;
     size_t len;
     char text[TEXT_MAX];
 };
-struct sight { /* an attempt that runs */
+struct sight { /* a running attempt */
     uint32_t step, node;
     uint64_t silent_ms;
 };
 struct live_attempts {
     const struct plan *plan;
-    size_t steps;       /* those of points have rows of their own */
+    size_t steps;       /* without those of points, which have rows of their own */
     struct said **said; /* [step * node_count + node]; NULL: nothing */
     struct sight *sights;
     size_t count, cap;
@@ -74,9 +74,9 @@ void live_attempts_heard(struct live_attempts *a, const struct run_line *line)
     memcpy(s->text, text->text, s->len);
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
-/* Since when nothing came of the attempt. A transfer speaks by its bytes. */
+/* When the attempt last gave a sign. For a transfer, new bytes are a sign. */
 static uint64_t heard_ms(struct live_attempts *a, const struct plan_step *step, uint32_t node,
                          const struct run_attempt_view *t)
 {
@@ -91,7 +91,7 @@ static uint64_t heard_ms(struct live_attempts *a, const struct plan_step *step, 
         cli_size(t->bytes_total, total);
         s->len = (size_t)snprintf(s->text, sizeof s->text, "%s of %s", done, total);
     }
-    if (s && s->at_ms < t->started_ms) { /* an earlier attempt said it */
+    if (s && s->at_ms < t->started_ms) { /* from an earlier attempt */
         s->at_ms = 0;
         s->len = 0;
     }
@@ -177,7 +177,7 @@ static void put_row(const struct live_attempts *a, struct canvas *v, const struc
     buf_free(&text);
 }
 
-/* "waiting for: n5, n31 (and 3 more)"; how many they are where there is no room for names. */
+/* "waiting for: n5, n31 (and 3 more)"; only the number if there is no room for names. */
 static void put_rest(const struct live_attempts *a, struct canvas *v, size_t from)
 {
     const char *first = roster_name(a->plan->roster, a->sights[from].node);

@@ -8,10 +8,10 @@ enum { INDENT = 3, GAP = 3, MORE = 12 /* "  +100 more" */ };
 
 struct shown_value {
     const char *name;
-    char text[64]; /* the number, and whose it is */
+    char text[64]; /* the number, and its rank */
 };
 
-/* In the order of the spec, those that have one. */
+/* In the order of the spec, those with a value. */
 static struct shown_value *values_of(const struct run *r, const struct spec *spec, size_t *ret_count)
 {
     struct shown_value *list = xcalloc(spec->metric_count + 1, sizeof *list);

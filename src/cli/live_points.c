@@ -1,5 +1,5 @@
-/* The points of a sweep in the live view: how many are over, those that run, the longest first, and which failed. All is
- * found in one pass over the points, so a frame of 10,000 costs little. */
+/* The points of a sweep in the live view: how many are over, the running ones (the longest first), and which failed.
+ * One pass over the points finds it all, so a frame with 10,000 points is cheap. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -10,12 +10,12 @@ enum { RUNNING_MAX = 6, FAILED_MAX = 8, INDENT = 5, TIME_WIDTH = 10, MORE_WIDTH 
 struct sight {
     uint32_t running, over, failed, kept, here; /* here: ended well in this run */
     uint32_t shown[RUNNING_MAX], failures[FAILED_MAX];
-    uint64_t began_ms[RUNNING_MAX]; /* of shown, ascending */
+    uint64_t began_ms[RUNNING_MAX]; /* of `shown`, ascending */
     uint32_t shown_count, failure_count;
-    uint64_t first_ms; /* when the first point of this run began; 0: none has */
+    uint64_t first_ms; /* when the first point of this run began; 0: none yet */
 };
 
-/* Those that run longest are kept. */
+/* Keeps the longest running. */
 static void add_running(struct sight *s, uint32_t i, uint64_t began_ms)
 {
     uint32_t at = s->shown_count;
@@ -68,7 +68,7 @@ static void put_bar(struct canvas *v, const struct sight *s, uint32_t total, uns
     buf_free(&off);
 }
 
-/* As much of it as fits, in order of weight: no number is ever cut. */
+/* Adds the part if all of it fits, so no number is ever cut; the most important part comes first. */
 static void put_part(struct canvas *v, const char *style, bool *begun, const char *text)
 {
     if (canvas_left(v) <= strlen(text) + 3)

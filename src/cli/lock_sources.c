@@ -1,5 +1,5 @@
-/* The trees of a rerun, by the ids that its lock has: from the snapshot store of the job or of the rerun, else from the
- * folders here, where these have the same files (a clone at the commit). */
+/* The trees of a rerun, by the ids in its lock: from a snapshot store, of the job or the rerun; else from the folders
+ * here, if these still have the same files (a clone at the commit). */
 #include "internal.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ static const struct doc_node *tree_node(const struct spec *spec, const char *nam
     return NULL;
 }
 
-/* *ret stays NULL where the run had none of that name. */
+/* *ret stays NULL if the run had none with that name. */
 static int load(struct sources *s, const char *name, const char *to, const struct tree **ret, struct error *err)
 {
     const struct doc_node *node = tree_node(s->spec, name);
@@ -40,7 +40,8 @@ static int load(struct sources *s, const char *name, const char *to, const struc
     return 0;
 }
 
-/* A source that the spec has and the lock has not: it was edited by hand, or is of a journal of before. */
+/* Fails for a source that the spec has and the lock lacks: the lock was edited by hand, or comes from an older
+ * journal. */
 static int need(const char *name, const struct tree *tree, struct error *err)
 {
     if (tree)
@@ -103,8 +104,8 @@ static bool is_store(const char *name)
     return str_ends(name, ".git") && *name != '.';
 }
 
-/* The folders in which files of a run may be: that of its job first, then all others of jobs, as the run may have been a
- * rerun, then those that bundles brought. */
+/* The folders that may have the files of a run: the store of its job first, then those of all other jobs, as the run
+ * may have been a rerun, then those of bundles. */
 static int find_stores(struct arena *a, const char *job, const char ***ret, size_t *ret_count, struct error *err)
 {
     struct journal_job *jobs = NULL;
@@ -128,7 +129,7 @@ static int find_stores(struct arena *a, const char *job, const char ***ret, size
     return 0;
 }
 
-/* err: what the job's own lacks. */
+/* err: what the job's own store lacks. */
 static int from_stores(struct sources *s, struct error *err)
 {
     const char **dirs;

@@ -1,9 +1,9 @@
-/* Locks on the command line: what goes into the journal for them, and showing them. */
+/* Locks on the command line: their part in the journal, and showing them. */
 #include "renting.h"
 
 #include <string.h>
 
-/* As `rented` of the lock's schema. */
+/* As `rented` in the lock's schema. */
 static struct doc_node *rented_node(struct arena *a, const struct fleet_ledger *l)
 {
     struct doc_node *one = doc_new_object(a);

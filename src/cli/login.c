@@ -1,4 +1,4 @@
-/* Which node of which job, and the way there. */
+/* Which node of which job, and how to get there. */
 #include "login.h"
 
 #include "renting.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* By name or number; without either the first. */
+/* By name or number; by default the first. */
 static int find_node(const struct cli *c, const struct roster *roster, uint32_t *ret, struct error *err)
 {
     const char *word = c->word_count > 1 ? c->words[1] : NULL;
@@ -40,7 +40,7 @@ static int find_node(const struct cli *c, const struct roster *roster, uint32_t 
     return -1;
 }
 
-/* The spec of a run, with the options that the run had. */
+/* The spec of a run, with the run's options. */
 static int take_run(struct cli *c, const char *word, const char **ret_path, struct login *l, struct error *err)
 {
     struct journal *j;

@@ -1,6 +1,6 @@
-/* Log files to the terminal. What was started one after the other (set-up, each generation of the launch, the epilog)
- * is printed one after the other; within that, the records of several attempts are merged by the time at which they
- * were read. Nothing is held but one record per file, so a log may be larger than memory. */
+/* Prints log files. Attempts that followed each other (set-up, each generation of the launch, the epilog) are printed
+ * in that order; within each of these groups, the records of several attempts are merged by the time at which they were
+ * read. Memory holds only one record per file, so a log may be larger than memory. */
 #include "points.h"
 
 #include <fcntl.h>
@@ -20,18 +20,18 @@ enum {
 };
 
 struct stream {
-    char *path, *step, *label, *host; /* label: what people read, the name of a point */
+    char *path, *step, *label, *host; /* label: for people: the name of a point */
     char attempt[WIRE_ID_LEN + 1];
     uint32_t node, group, generation;
     int fd;
-    bool have, dry;   /* head is a record that waits; there was none at the last look */
+    bool have, dry;   /* head is a waiting record; there was none at the last look */
     uint64_t offset;  /* of the next record's header */
     uint64_t from;    /* where the watch began */
     uint64_t seen_to; /* lines up to here were shown before */
     struct wire_spool head;
     struct watch *watch;
 };
-struct group { /* what was started together: streams of a lower group are printed first */
+struct group { /* started together: streams of a lower group are printed first */
     uint32_t generation;
     char *reason; /* of a restart */
     bool said;
@@ -47,22 +47,22 @@ struct follower {
     struct group *groups;
     size_t group_count;
     struct cli_roles roles;
-    uint32_t in_group;                /* whose records are being printed */
-    char *reason;                     /* of the restart that comes next */
-    uint64_t after;                   /* events seen */
-    struct shown *shown;              /* NULL: it does not matter how far this goes */
-    uint64_t told;                    /* events up to this one were told before */
-    uint64_t kept_lines;              /* of `shown`, when it was saved last */
-    bool again;                       /* what is read was shown before: it is read for what it begins */
-    bool interruptible;               /* signals are blocked and asked for */
-    bool ranked;                      /* points have workers with ranks */
-    bool any;                         /* bytes of the asked rank were printed */
-    uint32_t ranks;                   /* one more than the highest rank that has printed something */
-    struct logs_tail *tail;           /* the last lines so far; NULL: they are printed as they come */
-    struct stream *current;           /* whose lines the watch gives out */
-    const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
+    uint32_t in_group;                /* the group that is being printed */
+    char *reason;                     /* of the next restart */
+    uint64_t after;                   /* events read */
+    struct shown *shown;              /* NULL: the place is not recorded */
+    uint64_t told;                    /* events up to this one were shown before */
+    uint64_t kept_lines;              /* of `shown`, at the last save */
+    bool again;                       /* shown before: read again only for lines that began there */
+    bool interruptible;               /* signals are blocked and polled */
+    bool ranked;                      /* workers of points have ranks */
+    bool any;                         /* bytes of the requested rank were printed */
+    uint32_t ranks;                   /* one more than the highest rank with output */
+    struct logs_tail *tail;           /* the last lines so far; NULL: lines are printed as they come */
+    struct stream *current;           /* the stream whose lines the watch gives out */
+    const char *names[NAMES_MAX + 1]; /* of started steps, for suggestions */
     size_t name_count;
-    struct buf ports; /* that were told */
+    struct buf ports; /* already printed */
     uint8_t chunk[CHUNK];
 };
 
@@ -79,7 +79,7 @@ static void say(struct follower *f, const char *fmt, ...)
 
 /* ---- lines ---- */
 
-/* What is there was read: its last lines are printed, and all that comes as it comes. */
+/* All existing output was read: prints its last lines; later lines are printed as they come. */
 static void tail_end(struct follower *f)
 {
     struct logs_tail *t = f->tail;
@@ -127,7 +127,7 @@ static void on_line(void *arg, const struct watch_line *line)
     const struct stream *s = f->current;
     const bool bare = (f->c->given[OPT_NO_PREFIX] || f->what->bare) && line->stream != WIRE_STREAM_NOTE;
     const bool open = bare && line->open && f->count == 1 && !f->tail && !f->what->timestamps && !f->what->json;
-    int fd = line->stream == WIRE_STREAM_OUT && (is_launch(s) || !f->what->events) ? 1 : 2; /* as when it is run */
+    int fd = line->stream == WIRE_STREAM_OUT && (is_launch(s) || !f->what->events) ? 1 : 2; /* as during the run */
     struct buf b = {0};
     if (f->again || !is_asked_for(f, line)) /* a bar begins with a bare carriage return */
         return;
@@ -230,7 +230,7 @@ static void take_started(struct follower *f, const struct event_started *started
     }
 }
 
-/* attach says what the controller says, too. */
+/* attach also prints the controller's notes. */
 static void tell(struct follower *f, const struct event *e)
 {
     struct buf b = {0};
@@ -252,7 +252,7 @@ static void tell(struct follower *f, const struct event *e)
     } else if (e->type == EVENT_FINISHED && plain_step_failed(e->finished.outcome) && f->group_count > 0 &&
                e->finished.node < journal_state(f->j)->node_count) {
         const char *host = journal_state(f->j)->nodes[e->finished.node].host;
-        if (!f->groups[f->group_count - 1].generation) /* a restart or the end of the run tells of the launch */
+        if (!f->groups[f->group_count - 1].generation) /* a restart, or the end of the run, is about the launch */
             say(f, "%s: failed on %s", e->finished.step, host ? host : "?");
     }
     buf_free(&b);
@@ -275,7 +275,7 @@ static void take_restart(struct follower *f, const char *what, const char *reaso
     f->reason = xasprintf("%s%s%s", what, reason ? ": " : "", reason ? reason : "");
 }
 
-/* Do lines of points say which worker they are of, as when it was run? */
+/* Whether lines of points name their worker, as during the run. */
 static bool has_ranks(const struct event_opened *opened)
 {
     struct arena *arena = arena_create();
@@ -310,7 +310,7 @@ static bool take_event(void *arg, const struct event *e)
     return true;
 }
 
-/* A step that this run kept: its output is with the run that did it. */
+/* This run kept the step: its output is with the run that did it. */
 static void take_kept(struct follower *f)
 {
     const struct state *st = journal_state(f->j);
@@ -331,7 +331,7 @@ static void take_kept(struct follower *f)
         say(f, "%s was kept; this is its output in run %s", f->what->step, from);
 }
 
-/* Points that were asked for, and that this run did not do. */
+/* Points that the user chose and that this run did not do. */
 static void take_kept_points(struct follower *f)
 {
     const struct cli_points *points = f->what->points;
@@ -357,7 +357,7 @@ static void take_kept_points(struct follower *f)
 
 /* ---- reading ---- */
 
-/* Many nodes have many files: beyond a number each is opened for one read only. */
+/* With many nodes there are many files: past a limit each is opened for one read only. */
 static ssize_t read_at(struct follower *f, struct stream *s, void *to, size_t len, uint64_t *ret_size)
 {
     struct stat st;
@@ -428,7 +428,7 @@ static void end_lines(struct follower *f, uint32_t before_group)
     }
 }
 
-/* Everything is written, and how far that is is kept. */
+/* Writes everything, and records how far it was shown. */
 static void keep_place(struct follower *f)
 {
     out_flush(f->out);
@@ -461,14 +461,14 @@ static void say_group(struct follower *f, uint32_t index)
     struct group *g = &f->groups[index];
     if (f->in_group == index)
         return;
-    end_lines(f, index); /* what came before has ended: its lines without an end come first */
+    end_lines(f, index); /* earlier groups have ended: first print their lines without an end */
     f->in_group = index;
     if (!g->said && g->generation > 1 && !f->tail)
         say(f, "---- launch generation %u: %s ----", g->generation, g->reason ? g->reason : "launched again");
     g->said = true;
 }
 
-/* ---- Ctrl-C only detaches: signals are blocked and asked for ---- */
+/* ---- Ctrl-C only detaches: signals are blocked and polled ---- */
 
 static void take_signals(sigset_t *ret)
 {
@@ -478,7 +478,7 @@ static void take_signals(sigset_t *ret)
         sigaddset(ret, list[i]);
 }
 
-/* The signal that came within that time, SIGHUP also when nobody reads any more; 0: none. */
+/* The signal that came within that time, SIGHUP also if the reader is gone; 0: none. */
 static int interrupted(const struct follower *f, long ms)
 {
     sigset_t set;
@@ -488,7 +488,7 @@ static int interrupted(const struct follower *f, long ms)
     return signum > 0 ? signum : f->shown && shown_hung_up() ? SIGHUP : 0;
 }
 
-/* All records that are there. Not 0: a signal asks to end. */
+/* All records so far. Not 0: a signal asks to end. */
 static int drain(struct follower *f)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -549,7 +549,7 @@ static int unknown_step(const struct follower *f, struct error *err)
     return -1;
 }
 
-/* The run is open, and for a while nobody has worked at it. */
+/* The run is open, and has had no controller for a while. */
 static int left_alone(struct follower *f, struct cli_logs_end *ret, struct error *err)
 {
     if (!f->what->alone) {
@@ -563,7 +563,7 @@ static int left_alone(struct follower *f, struct cli_logs_end *ret, struct error
     return 0;
 }
 
-/* Until the run has ended. A controller that hands over to another one is away for a moment. */
+/* Until the run has ended. During a handover there is no controller for a moment. */
 static int follow(struct follower *f, struct cli_logs_end *ret, struct error *err)
 {
     uint64_t alone_since = 0;
@@ -610,7 +610,7 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
     }
 }
 
-/* A rank that there is may have been silent; another one is an error. */
+/* A rank of the run may have been silent; any other rank is an error. */
 static int nothing_of_rank(struct follower *f, struct error *err)
 {
     const uint32_t rank = f->what->rank;
@@ -665,7 +665,7 @@ int cli_logs_print(struct cli *c, struct journal *j, const char *run, const stru
     if (f->interruptible)
         sigprocmask(SIG_BLOCK, &set, &old);
     if (what->on) {
-        signal(SIGPIPE, SIG_IGN); /* a reader that is gone is found out: shown_hung_up */
+        signal(SIGPIPE, SIG_IGN); /* shown_hung_up finds out that the reader is gone */
         go_on(f);
     }
     int rc = follow(f, ret, err);

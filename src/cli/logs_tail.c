@@ -1,4 +1,4 @@
-/* logs --tail: the last lines so far, as they are to be printed. */
+/* logs --tail: the last lines so far, ready for printing. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The number at the end of a name; false: there is none, or one that is not written as usual. */
+/* The number at the end of a name; false: there is none, or it has an unusual form (leading zeros). */
 static bool split(const char *name, size_t *ret_prefix, uint64_t *ret_number)
 {
     size_t at = strlen(name);
@@ -13,7 +13,7 @@ static bool split(const char *name, size_t *ret_prefix, uint64_t *ret_number)
     return name[at] && !(name[at] == '0' && name[at + 1]) && strlen(name + at) < 10 && parse_u64(name + at, ret_number);
 }
 
-/* How many names from the first on differ by 1 each. */
+/* How many names, from the first on, have consecutive numbers. */
 static size_t run_of(const char *const *names, size_t count)
 {
     size_t prefix, other, n = 1;
@@ -36,7 +36,7 @@ void cli_put_names(struct buf *b, const char *const *names, size_t count, size_t
         }
         buf_puts(b, shown ? ", " : "");
         buf_puts(b, names[i]);
-        if (run > 2) /* a name with a "-" of its own would read as another range */
+        if (run > 2) /* with a "-" in the name, "-" would read as another range */
             buf_printf(b, "%s%s", strchr(names[i], '-') ? " to " : "-", names[i + run - 1]);
         i += run > 2 ? run : 1;
     }

@@ -1,6 +1,6 @@
 /*
- * Text to stdout and stderr: collected until the loop's next turn or 64 KiB, written in the order in which it came. With a
- * loop a thread writes it, so that a reader that stands still (less, Ctrl-S) does not stop the loop, and with it the job.
+ * Text to stdout and stderr: collected until the loop's next turn or 64 KiB, written in the order in which it came.
+ * With a loop a thread writes it, so that a stopped reader (less, Ctrl-S) does not stop the loop, and with it the job.
  */
 #include "internal.h"
 
@@ -18,8 +18,8 @@
 
 enum {
     OUT_MAX = 64 << 10,
-    MEMORY_MAX = 4 << 20, /* bytes that wait for the reader in memory; more of them in a file */
-    STUCK_MS = 2000,      /* a reader that takes nothing for so long stands still */
+    MEMORY_MAX = 4 << 20, /* bytes in memory that wait for the reader; more of them go to a file */
+    STUCK_MS = 2000,      /* a reader that takes nothing for that long has stopped */
 };
 
 struct chunk {
@@ -34,21 +34,21 @@ struct chunk {
 struct out {
     struct loop_timer *timer;
     struct buf text;
-    int fd;                    /* where text goes */
-    int open_fd;               /* whose last line has no end; 0 = none */
+    int fd;                    /* the destination of `text` */
+    int open_fd;               /* the descriptor whose last line has no end; 0 = none */
     bool together;             /* both descriptors are one file or terminal */
-    struct screen *screens[3]; /* of 1 and 2, where they are terminals; NULL = every byte is written */
+    struct screen *screens[3]; /* of 1 and 2, if they are terminals; NULL = every byte is written */
     uint64_t put;              /* bytes */
 
     bool threaded;
     pthread_t thread;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the fields below */
     pthread_cond_t more, taken;
     struct chunk *first, **last;
     uint64_t waiting; /* bytes that are not written yet */
     size_t in_memory; /* of them */
-    int file;         /* without a name; -1 = not made */
-    off_t filed;      /* where the next goes; 0 again once nothing waits */
+    int file;         /* unnamed; -1 = not made */
+    off_t filed;      /* where the next bytes go; 0 again once nothing waits */
     bool ended;
 
     uint64_t dropped; /* bytes for which there was no room in the file */
@@ -59,7 +59,7 @@ static void on_timer(void *arg)
     out_flush(arg);
 }
 
-/* A reader that is gone or a full disk loses this text, not the job: the logs have it. */
+/* If the reader is gone or the disk is full, this text is lost, not the job: the logs have it. */
 static void write_out(int fd, const char *text, size_t len)
 {
     while (len > 0) {
@@ -133,7 +133,7 @@ static void start_thread(struct out *o)
     pthread_cond_init(&o->more, &monotonic);
     pthread_cond_init(&o->taken, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all); /* signals are the loop's */
+    sigfillset(&all); /* the loop handles the signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     o->threaded = pthread_create(&o->thread, NULL, write_chunks, o) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -155,7 +155,7 @@ struct out *out_create(struct loop *loop)
     return o;
 }
 
-/* A file of its own, which nobody else can open. */
+/* A new file that no other process can open. */
 static int open_file(void)
 {
     const char *dir = getenv("TMPDIR");

@@ -1,4 +1,5 @@
-/* The command line by the tables: options anywhere, `--` ends them, unknown words get the nearest name. */
+/* Parses the command line by the tables: options anywhere, `--` ends them; an unknown word gets the nearest name as a
+ * hint. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -197,7 +198,7 @@ static int parse_option(struct cli *c, int argc, char **argv, int *i, struct err
     return 0;
 }
 
-/* Before the command is known: does this option word take the next word as its value? */
+/* Before the command is known: whether this option word takes the next word as its value. */
 static bool takes_next(const char *word)
 {
     for (size_t i = 0; i < cli_option_count; i++) {

@@ -1,5 +1,5 @@
-/* What takes long without a word gets one: a line on the terminal once it has lasted for a while. Of files that are read
- * it says how far that is, and goes when it is over. */
+/* A line on the terminal for silent work that takes a while. For files that are read it counts them; it is removed when
+ * the work is over. */
 #include "internal.h"
 
 #include <pthread.h>

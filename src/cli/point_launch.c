@@ -1,9 +1,9 @@
-/* The launch of a point that is on several nodes: its cells, one for each of them, as one. */
+/* The launch of a point on several nodes: its cells, one per node, combined into one. */
 #include "points.h"
 
 #include <string.h>
 
-/* Of each metric the value of the part that comes first: it has the lower ranks. NULL: there is none. */
+/* For each metric the value of the first part that has it: that part has the lowest ranks. NULL: no metrics. */
 static const char *metrics_of(const struct cli_launch *l, struct arena *arena)
 {
     struct doc_node *all = doc_new_object(arena);
@@ -26,8 +26,8 @@ static const char *metrics_of(const struct cli_launch *l, struct arena *arena)
     return json;
 }
 
-/* Something that is in flight keeps the launch so; else what has no outcome counts before a failure, which may come of it,
- * and the first failure before what was stopped for it. */
+/* A running part keeps the launch running. Else an unknown outcome comes before a failure, as it may have caused the
+ * failure; and the first failure before the parts that were stopped because of it. */
 static const struct state_cell *part_that_counts(const struct cli_launch *l)
 {
     const struct state_cell *open = NULL, *unknown = NULL, *failed = NULL, *stopped = NULL;

@@ -1,4 +1,4 @@
-/* Which points a sweep has, and how they stand: see points.h. */
+/* Which points a sweep has, and their states: see points.h. */
 #include "points.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static bool is_swept(const struct spec_sweep *sweep, const char *param)
     return false;
 }
 
-/* The points that the file has now, for the params of the run that are not swept and those of the command. */
+/* The present points of the file, with the params of the run that are not swept and those of the command. */
 static const struct spec_sweep *sweep_of_file(struct cli *c, const char *path, const struct state_run *run,
                                               const struct spec_sweep *of_run)
 {
@@ -77,7 +77,7 @@ static int by_id(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Those of `more` that the list does not have. */
+/* Adds the points of `more` that the list lacks. */
 static void add_points(struct list *l, const struct spec_point *more, size_t count)
 {
     const char **known = xcalloc(l->count + 1, sizeof *known);
@@ -92,7 +92,7 @@ static void add_points(struct list *l, const struct spec_point *more, size_t cou
     free(known);
 }
 
-/* A point that -p alone made: did any run do it? */
+/* For a point that exists only by -p: whether a run did it. */
 static bool was_launched(const struct state *s, const struct state_run *run, const char *id)
 {
     for (size_t i = 0; i < s->cell_count; i++)
@@ -118,7 +118,7 @@ static struct list list_of(struct cli *c, const struct state *s, const struct st
     return l;
 }
 
-/* ---- which are meant ---- */
+/* ---- selection ---- */
 
 static int no_such_point(struct cli *c, const char *word, const struct spec_point *points, size_t count,
                          struct error *err)
@@ -135,7 +135,7 @@ static int no_such_point(struct cli *c, const char *word, const struct spec_poin
     return -1;
 }
 
-/* Leaves in the list what --point and -p choose. */
+/* Leaves in the list the points that --point and -p choose. */
 static int choose(struct cli *c, struct list *l, struct error *err)
 {
     const size_t count = l->count;
@@ -147,8 +147,7 @@ static int choose(struct cli *c, struct list *l, struct error *err)
         return -1;
     }
     bool *of_run = arena_array(c->arena, count + 1, sizeof *of_run);
-    for (size_t i = 0; i < n;
-         i++) { /* found ones are in their order: nothing is overwritten that is still to be read */
+    for (size_t i = 0; i < n; i++) { /* found ones are in their order, so no unread item is overwritten */
         of_run[i] = l->of_run[found[i] - l->items];
         if (found[i] != &l->items[i])
             l->items[i] = *found[i];
@@ -166,7 +165,7 @@ static int choose(struct cli *c, struct list *l, struct error *err)
     return 0;
 }
 
-/* ---- how they stand ---- */
+/* ---- states ---- */
 
 struct known { /* a cell of a point */
     const char *id;
@@ -186,7 +185,7 @@ static int by_id_latest(const void *a, const void *b)
                                            : 1;
 }
 
-/* All cells of points of the variant, by point; of each the latest launch first, then what comes home. */
+/* All cells of points of the variant, by point; for each point the latest launch first, then the outputs. */
 static struct known *cells_of(struct cli *c, const struct state *s, const char *variant, size_t *ret_count)
 {
     struct known *list = arena_array(c->arena, s->cell_count + 1, sizeof *list);
@@ -224,7 +223,7 @@ static bool has_node(const struct cli_launch *launch, uint32_t node)
     return false;
 }
 
-/* Its launch has ended well: what of its files is not here? */
+/* The launch has ended well: the state depends on its outputs. */
 static enum cli_point_state state_of_files(const struct known *at, const struct known *end,
                                            const struct cli_launch *launch)
 {
@@ -261,7 +260,7 @@ static enum cli_point_state state_of(const struct standing *st, const struct kno
     const bool good = launch->outcome == OUTCOME_OK || launch->was_ok;
     if (good && !ours && of_run && is_kept(st, at->id))
         return POINT_IS_KEPT;
-    if (!ours && of_run && !later) { /* the run is still to do it, or only lacked its files */
+    if (!ours && of_run && !later) { /* the run is still to do it, or only lacked its outputs */
         for (const struct known *k = at; k < st->end && str_eq(k->id, at->id); k++)
             if (good && !k->launch && str_eq(k->cell->run, st->run->id))
                 return state_of_files(at, st->end, parts);
@@ -305,7 +304,7 @@ static void fill(struct cli *c, const struct state *s, const struct state_run *r
     }
 }
 
-/* Of those that are done; what is not a number is worse than all. */
+/* Among the finished points; NaN is worse than every number. */
 static void find_best(struct cli *c, const struct spec_sweep *sweep, struct cli_points *ret)
 {
     double best = 0;
@@ -369,7 +368,7 @@ void cli_points_sort(struct cli_points *p)
     free(sorted);
 }
 
-/* ---- one of them, before a run ---- */
+/* ---- one point, before a run ---- */
 
 int cli_narrow_to_point(struct cli *c, const char *path, struct error *err)
 {

@@ -36,7 +36,7 @@ static const char *host_of(const struct state *s, const struct cli_point *p)
     return p->cell ? name_of(s, p->cell->node) : "-";
 }
 
-/* All its nodes, that of rank 0 first; heap. */
+/* All its nodes, rank 0's first; heap. */
 static char *hosts_of(const struct state *s, const struct cli_point *p)
 {
     struct buf b = {0};
@@ -45,7 +45,7 @@ static char *hosts_of(const struct state *s, const struct cli_point *p)
     return b.data ? b.data : xstrdup("-");
 }
 
-/* Of its latest launch; one that waits has none yet. */
+/* Whether the latest launch began; a waiting point has none yet. */
 static bool has_begun(const struct cli_point *p)
 {
     return p->cell && p->state != POINT_IS_WAITING;
@@ -189,7 +189,7 @@ void cli_points_json(const struct state *s, const struct cli_points *p, struct b
             buf_printf(b, ",\"node\":%u,\"place\":%llu,\"started_ms\":%llu,\"finished_ms\":%llu", cell->node,
                        (unsigned long long)cell->place, (unsigned long long)cell->started_ms,
                        (unsigned long long)cell->finished_ms);
-        if (cell && at->launch.count > 1) { /* of one it is `host` */
+        if (cell && at->launch.count > 1) { /* a single one is `host` */
             buf_puts(b, ",\"hosts\":[");
             for (uint32_t k = 0; k < at->launch.count; k++) {
                 const char *host = name_of(s, at->launch.parts[k]->node);

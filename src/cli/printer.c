@@ -1,6 +1,6 @@
-/* What all printers share (printer.h). Lines of workers that a carriage return ends (progress bars) are held back: a kind
- * that draws bars shows the latest line of each stream, with the others one per second and stream is printed; a stream's
- * last line always is. */
+/* Shared by all printers (printer.h). Lines that a carriage return ends (progress bars) are held back: a kind that
+ * draws bars shows the latest line of each stream; other kinds print one per second and stream. A stream's last line is
+ * always printed. */
 #include "printer.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum {
     CHANGED_MS = 20,
     MOVED_MS = 250,  /* how often a transfer is looked at */
     TRACES_MS = 100, /* how often held tracebacks are looked at */
-    SHOWN_MS = 50,   /* how far it was shown is kept so soon */
+    SHOWN_MS = 50,   /* the delay before the shown place is saved */
     RECENT_LINES = 10
 };
 
@@ -37,7 +37,7 @@ bool cli_has_view(const struct cli *c)
     if (c->given[OPT_JSON] || c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] ||
         strcmp(term, "dumb") == 0 || !term_foreground())
         return false;
-    /* A pipe may end on the same terminal (tee, less): lines from there would tear the view. */
+    /* A pipe may end on the same terminal (tee, less): its lines would tear the view. */
     return isatty(1) || (fstat(1, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode)));
 }
 
@@ -83,7 +83,7 @@ struct cli_printer *cli_printer_create(struct cli *c, struct loop *loop, const s
     return p;
 }
 
-/* ---- how far people have seen it ---- */
+/* ---- how far people have seen the output ---- */
 
 void cli_printer_keep_place(struct cli_printer *p, struct journal *journal)
 {
@@ -104,13 +104,13 @@ static void shown_touch(struct cli_printer *p)
         loop_timer_start(p->shown_timer, SHOWN_MS + shown_wait_ms(p->shown));
 }
 
-/* All that was put is with p->out, or on the terminal. False: the terminal takes nothing now. */
+/* Passes all text to p->out or to the terminal. False: the terminal takes nothing now. */
 static bool flush(struct cli_printer *p)
 {
     return !p->kind->flush || p->kind->flush(p);
 }
 
-/* Nothing more is shown. written: all that was put is. */
+/* Nothing more will be shown. written: all text was written. */
 static void shown_end(struct cli_printer *p, bool written)
 {
     loop_timer_stop(p->shown_timer);
@@ -203,7 +203,7 @@ static void make_prefix(const struct cli_printer *p, struct progress *s, const s
                     line->step->label, line->node_name, line->line->rank);
 }
 
-/* There are many lines: the prefix is made once for each stream, and nothing is copied but into the output. */
+/* There are many lines: the prefix is made once for each stream, and text is copied only into the output. */
 static void put_line(struct cli_printer *p, struct progress *s, const struct run_line *line)
 {
     if (p->kind->people && !s->prefix.len)
@@ -224,7 +224,7 @@ static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now
     put_line(p, s, &line);
 }
 
-/* All there are: a stream that ended by a lost node, or that others show from now on, leaves its last line. */
+/* All held-back lines: the last line of a stream that a lost node ended, or that another process shows from now on. */
 static void put_held_back(struct cli_printer *p)
 {
     loop_timer_stop(p->traces_timer);
@@ -256,7 +256,7 @@ static void hold_back(struct cli_printer *p, struct progress *s, const struct wa
 {
     uint64_t now = mono_ns() / 1000000;
     if (line->len == 0)
-        return; /* "\r" before the text: the bar's own way to begin */
+        return; /* "\r" before the text: bars begin like that */
     s->active = true;
     s->wall_ms = line->wall_ms;
     buf_clear(&s->text);
@@ -392,7 +392,7 @@ static void on_changed_timer(void *arg)
         loop_timer_start(p->moved_timer, MOVED_MS);
 }
 
-/* Many nodes change within one turn: steps are looked at once for all of them. */
+/* Many nodes change within one turn: the steps are checked once for all of them. */
 static void on_changed(void *arg)
 {
     struct cli_printer *p = arg;
@@ -415,7 +415,7 @@ static void note_outcomes(struct cli_printer *p, const struct event *e)
     }
 }
 
-/* Is it the same that the end of the run will tell, of all such nodes at once? */
+/* Whether the end of the run will report this, for all such nodes at once. */
 static bool tells_of_fault(const struct cli_printer *p, const struct event *e)
 {
     struct run_node_view v;
@@ -449,7 +449,7 @@ static void on_event(void *arg, const struct event *e)
         traces_end(p->traces);
     if (e->type == EVENT_RESTART || e->type == EVENT_REISSUE)
         traces_forget(p->traces);
-    plain_warn_dropped(&p->dropped, p->plan, e); /* said at the end, where it is seen */
+    plain_warn_dropped(&p->dropped, p->plan, e); /* printed at the end, where people see it */
     if (p->kind->note && shown_of(p)) {
         p->shown->events = e->seq;
         shown_touch(p);

@@ -1,12 +1,12 @@
-/* NDJSON: every event, every line of a worker, and how far the steps are. */
+/* NDJSON: every event, every line of a worker, and the progress of the steps. */
 #include "printer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRESS_MS = 500 }; /* of a step that is not over yet */
+enum { PROGRESS_MS = 500 }; /* for a step that is not over yet */
 
-struct told { /* of a step, last */
+struct told { /* of a step, at the last line */
     uint32_t done, running, failed;
     uint64_t bytes, at_ms;
 };
@@ -32,7 +32,7 @@ static void output(struct cli_printer *p, struct progress *s, const struct run_l
     buf_free(&b);
 }
 
-/* A line for each step of which something is new. Are files on their way? */
+/* Prints a line for each step with news. True: files are being transferred. */
 static bool put_progress(struct cli_printer *p)
 {
     uint64_t now = mono_ns() / 1000000;

@@ -1,4 +1,4 @@
-/* The live view (live.c), with lines above it. stdout may go to a file: what belongs there is not shown. */
+/* The live view (live.c), with lines above it. stdout may be a file: lines for it are not shown in the view. */
 #include "printer.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static bool bar(struct cli_printer *p, const struct progress *s)
     return own->on_screen[s->stream == WIRE_STREAM_OUT ? 1 : 2];
 }
 
-/* What runs says by its last line what it is at. */
+/* The last line of a running attempt says what it is doing. */
 static void heard(struct cli_printer *p, const struct run_line *line)
 {
     live_heard(live_of(p), line);

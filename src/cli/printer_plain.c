@@ -1,5 +1,5 @@
-/* Plain lines: the workers', a line for each step that has ended everywhere, now and then how far files are, and what
- * happens. */
+/* Plain lines: the workers' lines, a line for each step that has ended on all nodes, transfer progress now and then,
+ * and events. */
 #include "printer.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@ enum { TRANSFER_MS = 5000 }; /* between two lines of a step */
 struct plain {
     struct told {
         bool ended;     /* its end was printed */
-        uint64_t bytes; /* of its files, as printed last */
-        uint64_t at_ms; /* then, or when the first were seen on their way */
+        uint64_t bytes; /* of its files, at the last printed line */
+        uint64_t at_ms; /* when that was, or when the transfer was first seen */
     } * steps;          /* by id */
-    struct buf kept;    /* names of kept steps that no line has told yet */
+    struct buf kept;    /* names of kept steps that no line has reported yet */
     unsigned kept_count;
 };
 
@@ -65,7 +65,7 @@ static void say_step(struct cli_printer *p, const struct plan_step *step, const 
     struct buf b = {0};
     own->steps[step->id].ended = true;
     if (step->kind->phase == PHASE_POINT && (n->kept == n->total || (step->kind->fetch && !n->failed)))
-        return; /* a note tells how many are kept; what came home is a part of its point */
+        return; /* a note reports the number of kept ones; a point reports its outputs */
     if (n->kept == n->total) {
         buf_printf(&own->kept, "%s%s", own->kept_count++ ? ", " : "", step->label);
         return;
@@ -76,7 +76,7 @@ static void say_step(struct cli_printer *p, const struct plan_step *step, const 
     buf_free(&b);
 }
 
-/* Those that have ended everywhere; at the end of the run also those that failed somewhere. */
+/* Steps that have ended on all nodes; at the end of the run also steps that failed on one. */
 static void say_steps(struct cli_printer *p, bool closing)
 {
     const struct plain *own = p->own;
@@ -97,7 +97,7 @@ static void changed(struct cli_printer *p)
     say_steps(p, false);
 }
 
-/* How far files are, where a line is due. */
+/* Transfer progress, if a line is due. */
 static bool moved(struct cli_printer *p)
 {
     struct plain *own = p->own;

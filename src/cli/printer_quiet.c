@@ -1,4 +1,4 @@
-/* --quiet: what the workers print, and that some of it is missing. */
+/* --quiet: the workers' output, and a note if some of it is missing. */
 #include "printer.h"
 
 static void finished(struct cli_printer *p, enum cli_printer_end how)

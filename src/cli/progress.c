@@ -1,4 +1,5 @@
-/* How far things are. One entry per stream of a worker, kept in order of step and rank, so that the live view lists them as they are. */
+/* Progress lines: one entry per stream of a worker, in order of step and rank, so that the live view can list them as
+ * they are. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -58,7 +59,7 @@ void progress_clear(struct progress_table *t)
     *t = (struct progress_table){0};
 }
 
-/* Halfway between what it was and what the last half second says: neither nervous nor late. */
+/* Halfway between the old value and the last half second: smooth, but not late. */
 double speed_of(struct speed *s, uint64_t bytes)
 {
     enum { SPEED_MS = 500 };

@@ -1,6 +1,6 @@
 /*
- * rhrun prices --refresh: asks the providers that tell prices, all at once, and keeps what they say in the cache folder.
- * Each is a matter of its own: one that fails keeps the prices that it had.
+ * rhrun prices --refresh: asks the providers that publish prices, all at once, and keeps their answers in the cache
+ * folder. Providers are independent: one that fails keeps its former prices.
  */
 #include "renting.h"
 
@@ -20,17 +20,17 @@ struct refresh {
     struct loop *loop;
     struct arena *arena;
     const char *folder;
-    struct catalog *catalog; /* what is built in: names of accelerators */
+    struct catalog *catalog; /* the built-in one: names of accelerators */
     struct catalog_regions regions;
     struct rent_rate rates[RATES_MAX];
     size_t rate_count;
     struct asked *asked;
     size_t count, waiting;
-    struct buf failed;     /* names of those that did not tell theirs */
-    enum error_code worst; /* why: what the exit status says */
+    struct buf failed;     /* names of providers that failed */
+    enum error_code worst; /* of the worst failure: decides the exit status */
 };
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static void say(const struct refresh *r, const char *fmt, ...) FORMAT(2, 3);
 static void say(const struct refresh *r, const char *fmt, ...)
@@ -45,7 +45,7 @@ static void say(const struct refresh *r, const char *fmt, ...)
     fputc('\n', stderr);
 }
 
-/* The first of the refused rows; one that sends thousands is not repeated. */
+/* The first of the refused rows; a provider may send thousands. */
 static void say_refused(const struct refresh *r, const char *provider, struct diagnostics *d)
 {
     struct buf text = {0};
@@ -110,7 +110,7 @@ static int ask_all(struct refresh *r, struct error *err)
     int rc = renting_connect(&renting, err);
     for (size_t i = 0; rc == 0 && i < r->count; i++) {
         struct asked *a = &r->asked[i];
-        /* Of a provider that has an address for each region, one is asked. */
+        /* If a provider has an address for each region, one of them is asked. */
         const char *region = r->regions.count == 1 ? r->regions.items[0] : "";
         a->asking = rent_prices(renting.rent, a->provider, region, r->catalog, r->rates, r->rate_count, on_prices, a);
         r->waiting++;
@@ -124,7 +124,7 @@ static int ask_all(struct refresh *r, struct error *err)
     return rc;
 }
 
-/* ---- whom ---- */
+/* ---- which providers ---- */
 
 static bool tells_prices(const char *name, struct arena *arena, struct error *err)
 {
@@ -143,7 +143,7 @@ static bool tells_prices(const char *name, struct arena *arena, struct error *er
     return tells;
 }
 
-/* A provider that the user names has to be one that can be asked; of all others those are. */
+/* A provider that the user names must be able to answer; of the others, those that can are asked. */
 static int choose(struct refresh *r, struct error *err)
 {
     struct cli *c = r->c;

@@ -1,4 +1,4 @@
-/* Machines that are to be rented: what there is to be said of a spec's wish, and the offers as a plan shows them. */
+/* Machines that a spec rents: faults of the request, and the offers as a plan shows them. */
 #include "renting.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ const struct plan_rent *cli_plan_rent(struct cli *c, struct rent_offers *o)
     return r;
 }
 
-/* The run did not end: what was lost is the way to the machines, and what runs there goes on. */
+/* The run did not end: the connection to the machines was lost, and their processes continue. */
 void renting_say_kept(const struct renting *r)
 {
     const struct fleet_ledger *l = rent_ledger(r->cluster);
@@ -78,7 +78,7 @@ void renting_say_kept(const struct renting *r)
     buf_free(&b);
 }
 
-/* The run is over, and `down` keeps the machines. Nobody watches them but the next rhrun, and max_hours. */
+/* The run is over, and `down` keeps the machines. Only the next rhrun, and max_hours, look after them. */
 void renting_say_stay(const struct renting *r, const struct cli *c)
 {
     const struct fleet_ledger *l = rent_ledger(r->cluster);

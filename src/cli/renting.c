@@ -1,4 +1,4 @@
-/* A rented cluster, as commands use it: opened, waited for, told of. */
+/* A rented cluster, for commands: opening it, waiting for it, printing about it. */
 #include "renting.h"
 
 #include "rhrun/catalog.h"
@@ -31,7 +31,7 @@ void renting_end(struct renting *r)
     r->pool = NULL;
 }
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static void say(const struct renting *r, const struct buf *text, bool fault)
 {
@@ -190,7 +190,7 @@ static void on_told(void *arg, const struct fleet_effect *e)
         loop_stop(r->loop);
 }
 
-/* Each is told when it is new: what is tried again and again is told once. */
+/* Prints new trouble; repeated trouble is printed once. */
 static void on_trouble(void *arg, const char *provider, const char *region, const char *text)
 {
     struct renting *r = arg;
@@ -303,7 +303,7 @@ void renting_interrupt(struct renting *r)
         return;
     }
     r->interrupted = true;
-    if (r->settles || r->borrowed) { /* what becomes of them is as `down` says */
+    if (r->settles || r->borrowed) { /* `down` decides what happens to them */
         loop_stop(r->loop);
         return;
     }
@@ -391,7 +391,7 @@ int renting_reconcile(struct renting *r, const char *job, bool own, struct error
         const enum deed deed = renting_deed(l);
         const char *name = arena_strdup(r->c->arena, l->wanted.name);
         const bool in_use = deed == DEED_FREE && !of_job && !renting_is_past(l);
-        const bool spared = of_job && !own && l->stage != FLEET_STAGE_OVER; /* of an over one nothing can be used */
+        const bool spared = of_job && !own && l->stage != FLEET_STAGE_OVER; /* an over one cannot be used */
         fleet_ledger_destroy(l);
         if (spared)
             continue;
@@ -443,7 +443,7 @@ int renting_named(struct cli *c, const char *word, const char **ret_id, struct e
                 *err = why;
                 return -1;
             }
-            if (why.why != ERROR_WHY_ABSENT) /* another's: no reason not to give this one back */
+            if (why.why != ERROR_WHY_ABSENT) /* another cluster's error: no reason not to give this one back */
                 cli_print_error(c, &why);
             continue;
         }
@@ -474,7 +474,7 @@ static void put_what(struct buf *b, const struct spec_rent *w, uint32_t nodes)
     buf_puts(b, w->spot == SPOT_ONLY ? " spot" : w->spot == SPOT_PREFER ? " prefer-spot" : "");
 }
 
-/* The same whichever alternative counts; a long one is told from another by its digest. */
+/* The same text for every alternative; a long text ends with a digest, so that it stays unique. */
 static const char *what_of(const struct spec_rent *w, uint32_t nodes, struct arena *arena)
 {
     struct buf b = {0};
@@ -499,7 +499,8 @@ static const char *what_of(const struct spec_rent *w, uint32_t nodes, struct are
     return ret;
 }
 
-/* The one that costs most of all that may be rented; what has no price costs most. NULL: none costs anything. */
+/* The offer that costs most, of all that may be rented; an unknown price counts as the highest. NULL: none costs
+ * anything. */
 static const struct fleet_offer *dearest(const struct rent_offers *offers)
 {
     const struct fleet_offer *most = NULL;
@@ -513,8 +514,8 @@ static const struct fleet_offer *dearest(const struct rent_offers *offers)
     return most;
 }
 
-/* A yes is needed for what costs money, where the spec has no limit: also for what is rented where the first cannot be
- * had. */
+/* Without a price limit in the spec, spending money needs a confirmation: also for the later offers, which are rented
+ * if the first is not available. */
 static int check_price(const struct renting *r, const struct spec_rent *w, const struct rent_offers *offers,
                        struct error *err)
 {
@@ -593,7 +594,7 @@ int renting_roster(const struct fleet_ledger *l, struct arena *arena, struct ros
     return 0;
 }
 
-/* It ends by its own rules as soon as it is opened: its time is over, or nobody held it any more. */
+/* It ends by its own rules as soon as it is opened: its time is over, or it was freed and `down` ends it. */
 static bool is_spent(const struct fleet_ledger *l)
 {
     const struct fleet_wanted *w = &l->wanted;
@@ -603,7 +604,7 @@ static bool is_spent(const struct fleet_ledger *l)
            (l->freed_ms && w->down == FLEET_DOWN_IDLE && now >= l->freed_ms + w->idle_ms);
 }
 
-/* Goes on with the cluster that there is; *ret: it can be used. */
+/* Continues with the existing cluster; *ret: it can be used. */
 static int reuse(struct renting *r, const char *id, const struct spec *spec, const char *what, bool *ret,
                  struct error *err)
 {
@@ -611,7 +612,7 @@ static int reuse(struct renting *r, const char *id, const struct spec *spec, con
     if (renting_open(r, id, spec->name, err) < 0)
         return -1;
     const struct fleet_ledger *l = rent_ledger(r->cluster);
-    if (is_spent(l)) { /* gone first, then another one is rented */
+    if (is_spent(l)) { /* first it must be gone, then another one is rented */
         rent_begin(r->cluster);
         if (renting_wait_gone(r, err) < 0)
             return -1;
@@ -659,7 +660,7 @@ static void time_is_over(void *arg)
     loop_stop(r->loop);
 }
 
-/* As the next process would: the ledger is opened anew, so all of it is looked at. */
+/* Opens the ledger anew, as the next process would, so that every machine is looked at. */
 bool renting_has_lost(struct renting *r, const char *by)
 {
     struct error err = ERROR_INIT;
@@ -671,7 +672,7 @@ bool renting_has_lost(struct renting *r, const char *by)
         cli_print_error(r->c, &err);
         return false;
     }
-    r->quiet = true; /* that a machine is ready was told before */
+    r->quiet = true; /* ready machines were reported before */
     struct loop_timer *timer = loop_timer_create(r->loop, time_is_over, r);
     r->asked_enough = false;
     loop_timer_start(timer, ASK_MS);

@@ -1,12 +1,12 @@
-/* What is known of the machine of each node of a rented cluster. A cluster that an earlier process left may have lost
- * machines since: before a run begins in it each machine is seen, and one that is lost is replaced. */
+/* The state of each node's machine in a rented cluster. A cluster that an earlier process left may have lost machines
+ * since: before a run begins, each machine is looked at, and a lost one is replaced. */
 #include "renting.h"
 
 #include <string.h>
 
 enum {
-    SEEN_MS = 60000,   /* a provider that cannot be asked holds nobody up for longer */
-    REPLACE_TRIES = 3, /* so often is a machine rented for one node, in one process, until one gets ready */
+    SEEN_MS = 60000,   /* if a provider cannot be asked, nothing waits longer */
+    REPLACE_TRIES = 3, /* per node and process, until a machine gets ready */
 };
 
 static void say_replacing(const struct renting *r, uint32_t node)
@@ -61,7 +61,7 @@ static void told_unreplaced(struct renting *r, uint32_t node, const char *why)
         r->unreplaced(r->arg, node);
 }
 
-/* The cluster has ended: nothing comes any more. */
+/* The cluster has ended: no more replacements come. */
 static void told_finished(struct renting *r)
 {
     for (uint32_t i = 0; i < FLEET_NODES_MAX; i++)
@@ -104,8 +104,8 @@ static void enough(void *arg)
     loop_stop(r->loop);
 }
 
-/* Is it known how the node stands? What the ledger has as ready counts where the provider has not said anything for too
- * long. */
+/* Whether the node's state is known. A machine that the ledger has as ready counts if the provider has not answered for
+ * too long. */
 static bool is_known(const struct renting *r, uint32_t node)
 {
     const struct fleet_slot *slot = &rent_ledger(r->cluster)->slots[node];
@@ -144,7 +144,7 @@ static void wait_all(struct renting *r)
     r->settles = false;
 }
 
-/* What becomes of the others, and what the same command does next. */
+/* Reports what happens to the other machines, and what the same command does next. */
 static void hint(const struct renting *r, struct error *err)
 {
     const struct fleet_wanted *w = &rent_ledger(r->cluster)->wanted;

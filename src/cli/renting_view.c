@@ -1,5 +1,5 @@
-/* On a terminal, while machines are waited for: what is rented, and a line for each node, drawn in place. What is told is
- * written above it and stays. */
+/* The view on a terminal while machines are awaited: the rented machines, and a line for each node, drawn in place.
+ * Messages are written above it and stay. */
 #include "renting.h"
 
 #include <signal.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-    FIRST_MS = 300, /* what is over sooner is not worth a view */
+    FIRST_MS = 300, /* a shorter wait is not worth a view */
     TICK_MS = 100,
     NAME_WIDTH = 8, /* "node 123" */
     STATE_WIDTH = 10,
-    TOLD_USD = 10000, /* micro-USD: a cent; less is not worth the digits */
+    TOLD_USD = 10000, /* micro-USD: a cent; a smaller cost is not worth the digits */
     ROWS_MIN = 8
 };
 
@@ -29,7 +29,7 @@ struct row { /* of a node */
     enum { ROW_WAITS, ROW_ON_ITS_WAY, ROW_READY, ROW_BAD } mark;
     const struct fleet_machine *machine; /* NULL: none yet */
     const struct fleet_order *order;     /* likewise */
-    uint64_t from_ms, to_ms;             /* 0: no time is shown; to 0: it goes on */
+    uint64_t from_ms, to_ms;             /* 0: no time is shown; to 0: it is still running */
 };
 
 /* ---- a node ---- */
@@ -112,7 +112,7 @@ static void draw_row(struct renting_view *v, const struct fleet_ledger *l, uint3
 {
     const struct row row = row_of(l, node);
     const struct fleet_machine *m = row.machine;
-    /* of what is left, an address of IPv4 with its port needs 21 */
+    /* of the remaining columns, an IPv4 address with its port needs 21 */
     const unsigned left = v->now.columns > 60 ? v->now.columns - 60 : 0;
     const unsigned machine_width = left < 8 ? 0 : left > 32 ? 32 : left, address_width = v->now.columns < 50 ? 0 : 21;
     char name[24];
@@ -181,7 +181,7 @@ static void draw_head(struct renting_view *v, const struct fleet_ledger *l, uint
     canvas_end_line(&v->now);
 }
 
-/* Is it one of those that are awaited? They are shown first where there is no room for all. */
+/* Whether it is awaited. Awaited nodes come first if there is no room for all. */
 static bool is_awaited(const struct fleet_ledger *l, uint32_t node)
 {
     const struct row row = row_of(l, node);
@@ -230,7 +230,7 @@ static void frame(struct renting_view *v)
 {
     if (term_foreground()) {
         draw(v);
-    } else { /* in the background: lines only, as the terminal is another program's */
+    } else { /* in the background: lines only, as another program uses the terminal */
         canvas_clear(&v->now, 80);
         canvas_clear(&v->shown, 80);
     }

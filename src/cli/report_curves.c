@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SERIES_MAX = 512 }; /* of a run: those that come first */
+enum { SERIES_MAX = 512 }; /* of a run: the first ones */
 
 struct latest { /* of a point and a metric */
     uint64_t count;
@@ -60,7 +60,7 @@ static void on_point(void *arg, const struct series_point *p)
     if (point != REPORT_NO_RANK && all->latests)
         take_latest(&all->latests[point * all->s->count + p->metric], p);
     if (point != REPORT_NO_RANK && p->rank != 0 && p->rank != WIRE_NO_RANK && !all->s->metrics[p->metric].has_rank)
-        return; /* of a point its first rank tells enough */
+        return; /* for a point its first rank is enough */
     struct report_curve *c = curve_of(all, p, point);
     if (c)
         report_curve_add(c, p->step, p->time_ms, p->value);
@@ -113,7 +113,7 @@ int report_gather_curves(struct gathering *g, size_t max_groups, struct error *e
     struct curves all = {.s = s, .g = g};
     struct error none = ERROR_INIT;
     if (series_open(g->journal, g->run, g->arena, s, &none) < 0 || s->count == 0)
-        return 0; /* the journal does not have the spec, or the spec has no metrics */
+        return 0; /* the journal lacks the spec, or the spec has no metrics */
     all.items = xcalloc(SERIES_MAX, sizeof *all.items);
     if (g->points)
         all.latests = xcalloc(g->ret->point_count * s->count, sizeof *all.latests);

@@ -1,4 +1,4 @@
-/* What a report has of a run's lock: where its files and packages come from, and which rank was where. */
+/* The parts of a run's lock in a report: the origin of its files and packages, and which rank was on which node. */
 #include "reporting.h"
 #include "rhrun/lock.h"
 
@@ -71,7 +71,7 @@ static void take_images(struct gathering *g, const struct doc_node *hosts)
 
 /* ---- packages ---- */
 
-/* "role trainer, node 0, 1, 2"; NULL: there is one Python, on all nodes alike. */
+/* "role trainer, node 0, 1, 2"; NULL: one Python, the same on all nodes. */
 static const char *where_of(struct gathering *g, const struct doc_node *install, bool alone)
 {
     const struct doc_node *nodes = doc_get(install, "nodes");
@@ -121,7 +121,7 @@ void report_gather_lock(struct gathering *g)
     struct error err = ERROR_INIT;
     struct doc_node *lock;
     if (lock_of_run(g->journal, g->run->id, g->arena, &lock, &err) < 0)
-        return; /* the page has what else is known */
+        return; /* the page shows the rest */
     take_git(g, doc_get(lock, "git"));
     take_trees(g, doc_get(lock, "trees"));
     take_rented(g, doc_get(lock, "rented"));

@@ -1,5 +1,5 @@
-/* Logs to excerpts, and who wrote them: the ranks of the latest generation. What failed is read first, then the launch,
- * then set-up, until the page has no room for more. */
+/* Excerpts of logs, and the workers that wrote them: the ranks of the latest generation. Failed steps are read first,
+ * then the launch, then set-up, until the page is full. */
 #include "reporting.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ struct stream { /* of a worker: its stdout, or its stderr */
     uint32_t rank;
     uint8_t stream;
     bool goes_on;    /* its line was too long for one piece */
-    struct buf held; /* a line that a carriage return ended: shown if nothing replaces it */
+    struct buf held; /* a line that a carriage return ended: shown unless another line replaces it */
     uint64_t held_ms, held_bytes;
 };
 struct reading {
@@ -49,7 +49,7 @@ static void put(struct reading *r, uint32_t rank, uint8_t stream, const struct b
                             .text = text->data ? text->data : (char[]){0},
                             .len = text->len,
                             .whole_bytes = bytes};
-    /* what is not shown of a line that was cleaned is no loss; what was cut is */
+    /* removed control characters do not count as lost; cut text does */
     if (bytes <= CLEAN_MAX && l.len <= REPORT_LINE_MAX)
         l.whole_bytes = l.len;
     report_excerpt_add(r->excerpt, &l);
@@ -73,7 +73,7 @@ static void on_line(void *arg, const struct watch_line *line)
     }
     buf_clear(&r->text);
     text_for_screen(&r->text, line->text, line->len < CLEAN_MAX ? line->len : CLEAN_MAX, false);
-    if (s && line->returned) { /* a progress bar: what comes next replaces it */
+    if (s && line->returned) { /* a progress bar: the next line replaces it */
         buf_clear(&s->held);
         buf_append(&s->held, r->text.data ? r->text.data : "", r->text.len);
         s->held_ms = line->wall_ms;
@@ -96,7 +96,7 @@ static void on_end(void *arg, const struct wire_worker_end *end)
     report_excerpt_failed(r->excerpt, end->rank, end->cause, end->value);
 }
 
-/* The more logs there are, the fewer lines of each. */
+/* The more logs there are, the fewer lines each gets. */
 static struct report_excerpt *create_excerpt(size_t logs)
 {
     return logs > 500   ? report_excerpt_create(4, 12, 12)
@@ -205,14 +205,14 @@ static void take_workers(struct ranks *all, const struct report_attempt *a, stru
     }
 }
 
-/* Workers that wrote nothing, where each node has as many. */
+/* Workers without output, if each node has the same number. */
 static void take_silent(struct ranks *all, const struct report_attempt *a, const struct report_part *part)
 {
     for (uint32_t i = 0; i < part->procs && all->g->ret->rank_count < REPORT_RANKS_MAX; i++)
         rank_of(all, part->before * part->procs + i, a);
 }
 
-/* Workers that wrote nothing, as the lock knows them. */
+/* Workers without output, from the lock. */
 struct placing {
     struct ranks *all;
     uint32_t generation;
@@ -237,7 +237,7 @@ static int by_rank(const void *a, const void *b)
     return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* ---- which, in which order ---- */
+/* ---- which logs, in which order ---- */
 
 struct turn {
     size_t index;
@@ -260,7 +260,7 @@ static struct turn *turns_of(const struct gathering *g, uint32_t *ret_generation
     for (size_t i = 0; i < count; i++)
         if (g->attempts[i].launch && !g->attempts[i].of_run && g->attempts[i].generation > *ret_generation)
             *ret_generation = g->attempts[i].generation;
-    for (size_t i = 0; i < count && *ret_generation == 0; i++) /* the launch was kept */
+    for (size_t i = 0; i < count && *ret_generation == 0; i++) /* this run kept the launch */
         if (g->attempts[i].launch)
             *ret_generation = g->attempts[i].generation;
     for (size_t i = 0; i < count; i++) {
@@ -298,7 +298,7 @@ static void read_attempt(struct gathering *g, struct ranks *ranks, size_t index,
     if (cost > *budget) {
         a->log_left_out = true;
         report_excerpt_destroy(x);
-        *budget = 0; /* nothing that comes later in the order is shown instead */
+        *budget = 0; /* nothing later in the order takes its place */
         return;
     }
     a->log = x;

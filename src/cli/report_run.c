@@ -1,4 +1,4 @@
-/* A run as its journal has it: attempts of steps, what was decided, what it was started with. */
+/* A run as its journal has it: attempts of steps, decisions, and what the run was started with. */
 #include "renting.h"
 #include "reporting.h"
 
@@ -38,7 +38,7 @@ static struct report_attempt *add_attempt(struct gathering *g)
 static struct report_attempt *attempt_of(struct gathering *g, const char *attempt)
 {
     const size_t count = g->ret->attempt_count;
-    for (size_t i = 0; i < count; i++) { /* they mostly end in the order in which they began */
+    for (size_t i = 0; i < count; i++) { /* most end in the order in which they began */
         const size_t at = (g->latest + i) % count;
         if (strcmp(g->attempts[at].attempt, attempt) == 0) {
             g->latest = at + 1 < count ? at + 1 : 0;
@@ -79,7 +79,7 @@ static struct report_pair *pairs_of(struct gathering *g, const char *json, size_
     return pairs;
 }
 
-/* All params of the job, those of the point put in. */
+/* All params of the job, with those of the point put in. */
 static void take_params(struct gathering *g, struct report_point *p, const char *json)
 {
     size_t own_count;
@@ -121,14 +121,14 @@ static uint32_t take_point_of(struct gathering *g, const char *name, const char 
     return (uint32_t)g->point_latest;
 }
 
-/* Steps of points are called alike, whatever their points: "point", "outputs-1". */
+/* Steps of points have the same name for all points: "point", "outputs-1". */
 static const char *step_name(struct gathering *g, const char *step, const char *point)
 {
     const char *colon = point ? strrchr(step, ':') : NULL;
     return colon ? arena_strndup(g->arena, step, (size_t)(colon - step)) : keep(g, step);
 }
 
-/* Of parts that began together the one with the highest says how the launch stands. */
+/* Among parts that began together, the one with the highest weight is the launch's state. */
 static uint32_t weight_of(const struct report_attempt *a)
 {
     return str_eq(a->outcome, "running")   ? 4
@@ -138,7 +138,7 @@ static uint32_t weight_of(const struct report_attempt *a)
                                            : 1;
 }
 
-/* How its latest launch stands is how the point does. told: by point, the attempt that says so, from 1. */
+/* The state of the latest launch is the point's. told: by point, the attempt with that state, from 1. */
 static void take_state(struct gathering *g, size_t at, size_t *told)
 {
     const struct report_attempt *a = &g->attempts[at];
@@ -159,7 +159,7 @@ static void take_state(struct gathering *g, size_t at, size_t *told)
     p->finished_ms = a->finished_ms;
 }
 
-/* How many workers a node has, where the step's inputs say a number. */
+/* The number of workers on a node, if the step's inputs give one. */
 static uint32_t procs_of(const char *inputs)
 {
     static const char key[] = "\"nproc_per_node\":\"";
@@ -232,7 +232,7 @@ static void take_finished(struct gathering *g, const struct event *e)
         to->cause_rank = f->cause_rank;
 }
 
-/* ---- what was decided and noted ---- */
+/* ---- decisions and notes ---- */
 
 static void tell(struct gathering *g, const struct event *e, const char *kind, uint32_t node, const char *text)
 {
@@ -303,9 +303,9 @@ static bool take_event(void *arg, const struct event *e)
     return true;
 }
 
-/* ---- what the state has ---- */
+/* ---- from the state ---- */
 
-/* Steps that an earlier run did, and this one found done. */
+/* Steps that an earlier run did and this one kept. */
 static void take_kept(struct gathering *g, const struct state *st)
 {
     for (size_t i = 0; i < st->cell_count; i++) {
@@ -344,7 +344,7 @@ static void take_nodes(struct gathering *g, const struct state *st)
     g->ret->nodes = nodes;
 }
 
-/* The latest values, of each metric that of the lowest rank. */
+/* The latest values: for each metric that of the lowest rank. */
 static struct report_metric *metrics_of(struct gathering *g, size_t *ret_count)
 {
     const struct state_run *run = g->run;
@@ -389,9 +389,9 @@ static void take_best(struct gathering *g)
     g->ret->best_max = sweep && sweep->best_max;
 }
 
-/* ---- where it comes from ---- */
+/* ---- provenance ---- */
 
-/* A page is shown to others: what was given for an `env` is not. */
+/* A page is shown to others: values for `env` are left out. */
 static const char *command_of(struct gathering *g)
 {
     struct spec_overrides o = run_overrides(g->run, g->arena);

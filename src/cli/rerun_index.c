@@ -1,5 +1,6 @@
-/* Whether an index still has the packages of a lock, asked on a node before anything starts there: index.py, by the Python
- * that the job's is made of. What cannot be asked is told, and shows when set-up installs them. */
+/* Checks whether an index still has the packages of a lock, on a node before anything starts there: index.py, run by
+ * the Python that the job's Python is made from. A package that cannot be checked is reported; set-up then shows
+ * whether it is there. */
 #include "rerun.h"
 #include "rhrun/run.h"
 #include "rhrun/transport.h"
@@ -28,7 +29,7 @@ static struct doc_node *texts_of(struct arena *a, const struct spec_texts *list,
     return ret;
 }
 
-/* [[name, version], ...] of "name==version"; what comes from an address is asked of no index. */
+/* [[name, version], ...] of "name==version"; a package from an address is left out, as it is in no index. */
 static struct doc_node *packages_of(struct arena *a, const struct spec_step *s)
 {
     struct doc_node *ret = doc_new_array(a);
@@ -49,8 +50,8 @@ static bool is_of_pip(const char *name)
     return str_starts(name, "PIP_") || str_ends(name, "_proxy") || str_ends(name, "_PROXY");
 }
 
-/* What the spec's env and secrets say to pip, and of proxies. A secret of a file or a command is read when it is needed,
- * so not yet. */
+/* The spec's env and secrets for pip and for proxies. A secret from a file or a command is read only when it is needed,
+ * so it is left out. */
 static struct doc_node *env_of(struct arena *a, const struct spec *spec, bool *plain)
 {
     struct doc_node *ret = doc_new_object(a);
@@ -74,7 +75,7 @@ static struct doc_node *env_of(struct arena *a, const struct spec *spec, bool *p
     return ret;
 }
 
-/* The program with its data in front; NULL: what it asks is known on the node only. */
+/* The program, after its data; NULL: its data is known on the node only. */
 static const char *program(struct arena *a, const struct spec *spec, const struct spec_step *s,
                            const struct doc_node *packages)
 {
@@ -139,7 +140,7 @@ static void on_said(void *arg, const struct loop_capture_result *result)
     loop_stop(ask->loop);
 }
 
-/* For /bin/sh there: the interpreter, whose program comes by stdin. */
+/* A command for /bin/sh there: the interpreter, which reads its program from stdin. */
 static const char *shell_text(struct arena *a, const char *interpreter)
 {
     struct buf b = {0};

@@ -1,8 +1,8 @@
 /*
- * A plan as a file: what `plan -o` writes and `apply FILE` holds the present against. It is one JSON object that begins
- * with "rhrun_plan": how the plan was asked for, and under "is" what it stands on, in sections of texts: a difference
- * there is something that moved. The file has no secret: of values that steps read it has digests, and of the command
- * line what was typed.
+ * A plan as a file: `plan -o` writes it, and `apply FILE` compares it with the present state. It is one JSON object
+ * that begins with "rhrun_plan": the options of the plan and, under "is", the facts that it is based on, in sections of
+ * texts: each difference there is a change since then. The file has no secret: for values that steps read it has
+ * digests; from the command line it has the typed text.
  */
 #include "saved_plan.h"
 
@@ -13,7 +13,7 @@
 enum { FORMAT = 1, MOVED_MAX = 20 };
 static const char begins[] = "{\"rhrun_plan\":";
 
-/* The sections, in the order in which differences are told. */
+/* The sections, in the order in which changes are reported. */
 static const char *const sections[] = {"spec", "params", "args", "trees", "hosts", "steps", "verdicts", "offers"};
 
 /* ---- writing ---- */
@@ -47,7 +47,7 @@ static const char *number(struct saving *s, size_t n)
     return arena_printf(s->arena, "%zu", n);
 }
 
-/* "gpu1", and how it is reached where the name does not say all of that. */
+/* "gpu1", and its address if the name does not say all. */
 static const char *host_text(struct saving *s, const struct spec_host *h)
 {
     struct buf b = {0};
@@ -267,7 +267,7 @@ void saved_plan_take(struct cli *c, const struct doc_node *saved)
     c->args = c->has_args ? words : NULL;
 }
 
-/* ---- what moved ---- */
+/* ---- changes ---- */
 
 struct moved {
     struct buf lines;

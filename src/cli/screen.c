@@ -1,26 +1,26 @@
 /*
- * Text of others on its way to a terminal: colours (SGR) pass, and what is text. Every other control character is left out,
- * with the sequence that it begins, those of C1 (U+0080 to U+009F) and bytes that are no UTF-8 too: a terminal may take them
- * for a cursor that moves, a title, an answer that it types. The text may come in pieces of any size.
+ * Foreign text on its way to a terminal: text and colours (SGR) pass. Every other control character is removed, with
+ * the sequence that it begins; also those of C1 (U+0080 to U+009F) and bytes that are not UTF-8: a terminal may take
+ * them for a cursor movement, a title, or a question whose answer it types. The text may come in pieces of any size.
  */
 #include "internal.h"
 
 #include <string.h>
 
-/* Bytes of the character that begins with c, from its first byte alone; 0: none begins so. */
+/* The length of the character that begins with c; 0: no character does. */
 static unsigned length_of(unsigned char c)
 {
     return c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
 }
 
-/* The held character is whole: passed on, unless it is a control character, or no character at all. */
+/* The held character is complete: passes it on, unless it is a control character or invalid. */
 static void end_character(struct screen *s, struct buf *b)
 {
     const unsigned char *c = s->held;
     bool control = c[0] == 0xc2 && c[1] < 0xa0;
     bool wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
                  (c[0] == 0xf4 && c[1] > 0x8f);
-    if (control && c[1] == 0x9b) /* CSI; a colour in this form is not kept */
+    if (control && c[1] == 0x9b) /* CSI; a colour in this form is dropped */
         s->at = SCREEN_CSI;
     else if (control && (c[1] == 0x90 || c[1] == 0x98 || c[1] >= 0x9d)) /* DCS, SOS, OSC, PM, APC */
         s->at = SCREEN_STRING;
@@ -43,7 +43,7 @@ static void end_csi(struct screen *s, struct buf *b, unsigned char c)
 
 static bool in_csi(struct screen *s, struct buf *b, unsigned char c)
 {
-    if (c < 0x20 || c >= 0x7f) { /* it never ends */
+    if (c < 0x20 || c >= 0x7f) { /* too long: it never ends */
         s->held_len = 0;
         s->at = SCREEN_TEXT;
         return false;
@@ -84,7 +84,7 @@ static bool in_sequence(struct screen *s, struct buf *b, unsigned char c)
     case SCREEN_CSI:
         return in_csi(s, b, c);
     case SCREEN_STRING:
-        if (c == '\n') /* what follows is not taken too: an end may never come */
+        if (c == '\n') /* not beyond the line: the end of the sequence may never come */
             s->at = SCREEN_TEXT;
         else if (c == '\a' || c == '\033')
             s->at = c == '\a' ? SCREEN_TEXT : SCREEN_ESC;

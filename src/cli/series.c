@@ -1,5 +1,6 @@
-/* Logs to numbers: see series.h. A log is read in portions. Several threads do the same: take the next portion, look at its
- * lines, and give out what was found once those before it are given out. Taking and giving out is done by one at a time. */
+/* Reads numbers from logs: see series.h. A log is read in portions. Several threads do the same: take the next portion,
+ * search its lines, and give the results out after those of earlier portions. Only one thread at a time takes or gives
+ * out. */
 #include "series.h"
 
 #include <errno.h>
@@ -10,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 256 << 10, THREADS_MAX = 4, ALONE_MAX = 512 << 10 /* bytes that no second thread is started for */ };
+enum { CHUNK = 256 << 10, THREADS_MAX = 4, ALONE_MAX = 512 << 10 /* logs below this need no second thread */ };
 
 struct series_log {
     const char *path;
     const char *point;           /* NULL: none */
-    uint64_t point_hash, launch; /* launch: of the point; parts on several nodes have the same */
+    uint64_t point_hash, launch; /* launch: of the point; equal for its parts on several nodes */
     uint32_t node, generation;
     const struct cli_roles *roles;
 };
@@ -24,7 +25,7 @@ struct series_log {
 
 struct looking {
     struct series *s;
-    const struct cli_roles *roles; /* of the generation that began last */
+    const struct cli_roles *roles; /* of the latest generation */
     const char *spec_text;
     size_t cap;
     bool of_logs;
@@ -38,7 +39,7 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
-/* Which attempt of the point it is, from 1. */
+/* The number of the point's attempt, from 1. */
 static uint32_t tries_of(const struct series *s, const char *point, uint64_t hash, uint64_t launch)
 {
     uint32_t tries = 0;
@@ -48,7 +49,7 @@ static uint32_t tries_of(const struct series *s, const char *point, uint64_t has
     return tries ? tries : 1;
 }
 
-struct logged { /* whose log it is */
+struct logged { /* an attempt with a log */
     const char *run, *attempt, *point;
     uint32_t node, generation;
     uint64_t launch;
@@ -102,7 +103,7 @@ static bool take_event(void *arg, const struct event *e)
     return true;
 }
 
-/* Points that earlier runs did, and this one kept. */
+/* Points that earlier runs did, and this run kept. */
 static void take_kept_points(struct looking *k, const struct state *st, const struct state_run *run)
 {
     for (size_t i = 0; i < st->cell_count; i++) {
@@ -114,7 +115,7 @@ static void take_kept_points(struct looking *k, const struct state *st, const st
     }
 }
 
-/* The run that did the launch which this one kept; NULL: none did. */
+/* The run that did the launch which this run kept; NULL: none did. */
 static const struct state_run *kept_from(const struct state *st, const struct state_run *run)
 {
     for (size_t i = 0; i < st->cell_count; i++) {
@@ -154,7 +155,7 @@ int series_open(struct journal *j, const struct state_run *run, struct arena *ar
 
 /* ---- reading ---- */
 
-struct item { /* lines of a worker: one, or a block of them */
+struct item { /* lines of a worker: one, or a block */
     struct watch_line line;
     const bool *wanted; /* by pattern */
     bool block;
@@ -165,13 +166,13 @@ struct hit {
     uint64_t step, time_ms;
     double value;
 };
-struct part { /* what one thread looks at: a portion of the log */
+struct part { /* the work of one thread: a portion of the log */
     struct reading *r;
     struct matcher *matcher;
     uint8_t *chunk;
     struct item *items;
     size_t item_count, item_cap;
-    struct arena *texts; /* of lines that are not whole in the portion */
+    struct arena *texts; /* of lines that are only partly in the portion */
     struct hit *hits;
     size_t hit_count, hit_cap;
     pthread_t thread;
@@ -180,7 +181,7 @@ struct worker {
     uint32_t rank;
     const char *role;
     uint64_t *counts; /* by pattern */
-    bool *wanted;     /* by pattern: the metric looks at lines of its role */
+    bool *wanted;     /* by pattern: the metric reads lines of the worker's role */
 };
 struct reading {
     const struct series *s;
@@ -198,7 +199,7 @@ struct reading {
     size_t worker_count, latest;
     int fd;
     struct watch *watch;
-    struct part *reader;       /* whose portion is being read */
+    struct part *reader;       /* the part whose portion is being read */
     uint64_t taken, given_out; /* portions */
     bool at_end;
     int rc;
@@ -264,7 +265,7 @@ static void on_limit(void *arg, uint32_t pattern, const struct watch_line *line)
 {
     (void)arg;
     (void)pattern;
-    (void)line; /* was noted when it was printed */
+    (void)line; /* it was recorded when it was printed */
 }
 
 static void match_part(struct part *p)

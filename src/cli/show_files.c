@@ -1,4 +1,4 @@
-/* What is in the sources of a plan: the list of `plan --files`, and warnings that come before anything is sent. */
+/* The files in the sources of a plan: the list of `plan --files`, and warnings before anything is sent. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ enum { LARGEST = 5, LARGEST_WARNED = 3, DOMINANT_PERCENT = 80 };
 
 struct part { /* a file, or a folder with all below it */
     const char *path;
-    size_t len; /* of the part of path that is meant */
+    size_t len; /* of the path that is meant */
     bool folder;
     uint64_t bytes;
 };
@@ -63,7 +63,7 @@ void cli_put_path(struct buf *b, const char *path)
     buf_putc(b, '"');
 }
 
-/* ---- what takes the room ---- */
+/* ---- the largest parts ---- */
 
 static int largest_first(const void *a, const void *b)
 {
@@ -71,7 +71,8 @@ static int largest_first(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->path, y->path);
 }
 
-/* The files and folders right below a folder ("" or "a/b/"), the largest first; files are sorted, so each is one run. */
+/* The files and folders directly in a folder ("" or "a/b/"), the largest first; files are sorted, so each of them is
+ * one run. */
 static size_t parts_below(const struct tree *t, const char *folder, size_t folder_len, struct part **ret)
 {
     struct part *parts = NULL;
@@ -97,7 +98,7 @@ static size_t parts_below(const struct tree *t, const char *folder, size_t folde
     return count;
 }
 
-/* Down to where the room is taken: a folder that holds most of it stands for nothing by itself. */
+/* Goes down to the place that takes the space: a folder that has most of it is not listed itself. */
 static size_t largest_parts(const struct tree *t, struct part **ret)
 {
     const char *folder = "";

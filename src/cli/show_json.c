@@ -1,4 +1,4 @@
-/* Members of JSON objects, and NDJSON lines that are no events of the journal: output, progress, the result. */
+/* Members of JSON objects, and NDJSON lines that are not events of the journal: output, progress, the result. */
 #include "internal.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ void cli_json_string(struct buf *b, const char *key, const char *value)
     buf_puts(b, "null");
 }
 
-/* Left out where there is none. */
+/* Left out if there is none. */
 static void put_string(struct buf *b, const char *key, const char *value)
 {
     if (value)

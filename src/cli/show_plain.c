@@ -1,4 +1,4 @@
-/* rhrun's own plain lines: what is worth a line where nothing can be redrawn. */
+/* rhrun's own plain lines: events that are worth a line where nothing can be redrawn. */
 #include "internal.h"
 
 #include <string.h>
@@ -70,13 +70,13 @@ static void plain_note(struct buf *b, const struct plan *plan, const struct even
     buf_printf(b, "%s%s%s", named ? roster_name(plan->roster, note->node) : "", named ? ": " : "", note->reason);
 }
 
-/* Without roles there is one step: how many workers are in it is known. */
+/* Without roles there is one step, and its number of workers is known. */
 uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step)
 {
     uint32_t count = 0;
     for (size_t i = 0; plan->roles && i < plan->spec->role_count; i++) {
         const struct spec_role *role = &plan->spec->roles[i];
-        bool own = false; /* does the role start by itself? */
+        bool own = false; /* whether the role starts by itself */
         for (size_t k = 0; k < plan->step_count; k++)
             own = own || (plan->steps[k].kind->ranked && plan->steps[k].role == role);
         if (step->role ? step->role == role : !own)
@@ -141,7 +141,7 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         buf_printf(b, "run %s of %s, opened again for its outputs", e->run, plan->spec->name);
         break;
     case EVENT_STARTED:
-        if (e->started.generation == 1 && d->present && !e->started.joins) /* of those a note tells */
+        if (e->started.generation == 1 && d->present && !e->started.joins) /* a note reports those */
             put_launch(b, plan, &e->started);
         break;
     case EVENT_RESTART:

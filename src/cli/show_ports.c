@@ -1,4 +1,4 @@
-/* Ports that are forwarded, as people and programs see them. */
+/* Forwarded ports, for people and programs. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static void put_line(struct buf *b, const struct doc_node *port)
     buf_printf(b, ": %s", doc_get_string(port, "address", "?"));
 }
 
-/* What the controller of an open run wrote last. False: nothing, or there is no controller. */
+/* The latest ports file of an open run's controller. False: there is none, or no controller. */
 static bool read_text(const struct journal *j, const struct state_run *run, struct buf *text)
 {
     struct error none = ERROR_INIT;

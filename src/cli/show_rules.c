@@ -1,4 +1,4 @@
-/* Failure rules that counted, and metrics: as lines of a run, and in `status`. */
+/* Failure rules that matched, and metrics: as lines of a run, and in `status`. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ void plain_rule(struct buf *b, const struct plan *plan, const struct event_rule 
         buf_printf(b, " (%u time%s left)", rule->left, rule->left == 1 ? "" : "s");
 }
 
-/* ---- the latest metrics, of each the lowest rank that has it ---- */
+/* ---- the latest metrics, each of the lowest rank that has it ---- */
 
 struct shown_metrics {
     struct shown_metric {

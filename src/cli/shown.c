@@ -1,6 +1,6 @@
-/* How far people have seen the workers' output of a run: jobs/JOB/runs/RUN/shown, a small text file that is replaced as a
- * whole. It is a convenience, so it is not synced, and one that is missing or damaged means: nothing was shown. Of two
- * that show a run at once, the one that writes last is believed. */
+/* How far people have seen the workers' output of a run: jobs/JOB/runs/RUN/shown, a small text file that is replaced as
+ * a whole. It is a convenience, so it is not synced; a missing or damaged file means that nothing was shown. If two
+ * commands show a run at once, the last writer wins. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 enum {
     FILE_MAX = 16 << 20,
-    SAVE_MS = 1000, /* between two savings while output comes: so much is repeated after a kill */
+    SAVE_MS = 1000, /* between two saves while output comes; after a kill that much is repeated */
 };
 static const char first_line[] = "rhrun-shown 1\n";
 
@@ -36,11 +36,11 @@ static bool parse_place(char *line, struct shown_place *ret)
     return true;
 }
 
-/* False: it is damaged, or of a version that is not known. */
+/* False: it is damaged, or has an unknown version. */
 static bool parse(struct shown *s, char *text, size_t len)
 {
     char digest[65];
-    size_t head = sizeof first_line - 1, tail = 64 + 1; /* the digest of all before it is the last line */
+    size_t head = sizeof first_line - 1, tail = 64 + 1; /* the last line is the digest of everything before it */
     if (len < head + tail || strncmp(text, first_line, head) != 0 || text[len - 1] != '\n' ||
         text[len - tail - 1] != '\n')
         return false;
@@ -122,7 +122,7 @@ const struct shown_place *shown_find(const struct shown *s, const char *attempt)
     return slot && *slot ? &s->places[*slot - 1] : NULL;
 }
 
-/* Room for one more; half of the slots stay free. */
+/* Makes room for one more; half of the slots stay free. */
 static void grow(struct shown *s)
 {
     if (2 * (s->count + 1) <= s->slot_count)
@@ -195,7 +195,7 @@ uint64_t shown_wait_ms(const struct shown *s)
     return !s->saved_ms || now - s->saved_ms >= SAVE_MS ? 0 : SAVE_MS - (now - s->saved_ms);
 }
 
-/* ---- who sees it ---- */
+/* ---- who sees the output ---- */
 
 bool shown_to_nobody(void)
 {
@@ -209,7 +209,7 @@ bool shown_hung_up(void)
     return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & (POLLHUP | POLLERR)) != 0;
 }
 
-/* What a terminal had not passed on when it went is lost, and nobody can say how much that is. */
+/* Text that the terminal had not shown when it went is lost, and its length is unknown. */
 void shown_step_back(struct shown *s)
 {
     uint64_t now = mono_ns() / 1000000;

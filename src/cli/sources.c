@@ -1,5 +1,5 @@
-/* The trees and files that planning reads, gathered before it: the working directory, `files`, copies, what `restore`
- * puts back. `run` keeps the contents in the job's store, `plan` asks for ids only. */
+/* The trees and files that planning reads, gathered first: the working directory, `files`, copies, and outputs with
+ * `restore`. `run` keeps the contents in the job's store; `plan` needs only ids. */
 #include "internal.h"
 
 #include <errno.h>
@@ -17,10 +17,10 @@ struct gather {
     struct sources *s;
     const char **leave_out;
     size_t leave_out_count, cap;
-    const struct place *place; /* of what is looked at, for errors */
+    const struct place *place; /* of the source in progress, for errors */
 };
 
-/* ---- what is never part of a tree: a job does not make itself stale ---- */
+/* ---- never part of a tree: files that the job itself writes, or it would always be stale ---- */
 
 static void put_left_out(struct gather *g, const char *path)
 {
@@ -31,11 +31,11 @@ static void put_left_out(struct gather *g, const char *path)
     g->leave_out[g->leave_out_count++] = path;
 }
 
-/* Links resolved, as in the paths of sources, as far as it exists; behind that by its text alone. */
+/* Resolves links, as in the paths of sources, in the part that exists; the rest of the path is taken by its text. */
 static char *real_path_of(struct arena *arena, const char *path)
 {
     CLEANUP(cleanup_free) char *whole = realpath(path, NULL);
-    if (whole) /* mostly; and part for part it takes as many looks as it has parts, squared */
+    if (whole) /* the usual case; part by part it takes a number of lookups that is quadratic in the parts */
         return arena_strdup(arena, whole);
     char *now = arena_strdup(arena, "/");
     while (*path) {
@@ -53,7 +53,7 @@ static char *real_path_of(struct arena *arena, const char *path)
     return now;
 }
 
-/* What is there, and a link of that name. */
+/* The real path, and a link with that name. */
 static void leave_out(struct gather *g, const char *path)
 {
     struct arena *arena = g->c->arena;
@@ -70,14 +70,14 @@ static void leave_out(struct gather *g, const char *path)
         put_left_out(g, itself);
 }
 
-/* Is `inner` the folder `outer`, or below it? */
+/* Whether `inner` is the folder `outer`, or below it. */
 static bool is_within(const char *inner, const char *outer)
 {
     size_t len = strlen(outer);
     return strncmp(inner, outer, len) == 0 && (inner[len] == 0 || inner[len] == '/' || str_eq(outer, "/"));
 }
 
-/* A text that only the run can expand is cut before that part. */
+/* If only the run can expand a part of the text, the text is cut before that part. */
 static int output_folder(struct gather *g, const struct spec_output *o, const struct expr_context *ctx,
                          const char **ret, struct error *err)
 {
@@ -93,7 +93,7 @@ static int output_folder(struct gather *g, const struct spec_output *o, const st
     return 0;
 }
 
-/* All nodes' folders at once where that leaves the spec's own folder alone, else each. */
+/* The common folder of all nodes, if that is not the spec's own folder; else each node's folder. */
 static int leave_out_output(struct gather *g, const struct spec_output *o, struct error *err)
 {
     const char *to;
@@ -128,12 +128,12 @@ static int find_leave_out(struct gather *g, struct error *err)
         leave_out(g, arena_printf(g->c->arena, "%s/.rhrun", getenv("HOME")));
     if (spec->real_path)
         leave_out(g, spec->real_path);
-    if (spec->path) { /* a symbolic link to it */
+    if (spec->path) { /* it may be a symbolic link */
         const char *base = strrchr(spec->path, '/');
         leave_out(g, arena_printf(g->c->arena, "%s/%s", spec->dir, base ? base + 1 : spec->path));
     }
     leave_out(g, arena_printf(g->c->arena, "%s/%s.lock.yaml", spec->dir, spec->name));
-    if (spec->lock && doc_get_path(spec->lock->root, "/spec/path")) { /* the spec that it is the lock of */
+    if (spec->lock && doc_get_path(spec->lock->root, "/spec/path")) { /* the spec that was locked */
         const char *path = doc_get_path(spec->lock->root, "/spec/path")->text, *base = strrchr(path, '/');
         leave_out(g, arena_printf(g->c->arena, "%s/%s", spec->dir, base ? base + 1 : path));
     }
@@ -179,7 +179,7 @@ static int scan(struct gather *g, const struct spec_source *source, struct sourc
     struct tree *tree;
     const char **list = arena_array(g->c->arena, g->leave_out_count + 1, sizeof *list);
     for (size_t i = 0; i < g->leave_out_count; i++)
-        if (!is_within(source->path, g->leave_out[i])) /* it is named itself, so it is wanted */
+        if (!is_within(source->path, g->leave_out[i])) /* the user named it: not left out */
             list[scan.leave_out_count++] = g->leave_out[i];
     scan.leave_out = list;
     item->from = source->path;
@@ -202,7 +202,7 @@ static int fetch(struct gather *g, const struct spec_source *source, struct sour
     return 0;
 }
 
-/* Adds the tree of a source to the list; *ret is it. */
+/* Adds the tree of a source to the list, in *ret. */
 static int add(struct gather *g, const char *name, const struct spec_source *source, const char *to,
                const struct tree **ret, struct error *err)
 {
@@ -245,7 +245,7 @@ static bool same_source(const struct spec_source *a, const struct spec_source *b
            spec_texts_equal(&a->exclude, &b->exclude) && spec_texts_equal(&a->include, &b->include);
 }
 
-/* A role that has the top level's list has its items a second time: they are not read twice. */
+/* A role that has the top level's list has its items a second time: they are not read again. */
 static int add_copy(struct gather *g, size_t i, const struct tree **copies, struct error *err)
 {
     const struct spec_step *items = g->spec->setup, *item = &items[i];
@@ -281,7 +281,7 @@ static const struct tree *same_place(const struct sources *s, size_t first, cons
     return NULL;
 }
 
-/* What outputs with `restore` have brought home, for each node that has a folder there. */
+/* The files that outputs with `restore` have brought home, for each node with a folder there. */
 static int add_restores(struct gather *g, struct error *err)
 {
     const struct spec *spec = g->spec;
@@ -314,7 +314,7 @@ static int add_restores(struct gather *g, struct error *err)
 
 /* ---- the content of a file ---- */
 
-/* A path below the working directory without ".", ".." and empty parts; NULL when it leaves it. */
+/* A path below the working directory without ".", ".." and empty parts; NULL if it leads out of it. */
 static char *clean_path(struct arena *arena, const char *path)
 {
     char *out = arena_alloc(arena, strlen(path) + 1);
@@ -382,7 +382,7 @@ static int read_one(struct sources *s, const struct tree_file *f, struct buf *re
     return file_read(full, READ_MAX, ret, err);
 }
 
-/* For plan: the file as it will be on the node, so links lead to files of the tree only. */
+/* For plan: the file as it will be on the node, so links lead only to files of the tree. */
 static int read_file(void *arg, const char *path, struct buf *ret, struct error *err)
 {
     struct sources *s = arg;
@@ -417,7 +417,7 @@ static int read_file(void *arg, const char *path, struct buf *ret, struct error 
 
 /* ---- the whole ---- */
 
-/* Without any the state directory is not needed yet. */
+/* Without any source the state directory is not needed yet. */
 static bool has_sources(const struct spec *spec)
 {
     bool any = spec->has_workdir || spec->file_count > 0;
@@ -441,7 +441,7 @@ struct sources *sources_new(struct cli *c, const struct spec *spec, bool stored)
     return s;
 }
 
-/* *ret_place: what was looked at when it failed. */
+/* *ret_place: the source in progress when it failed. */
 static int gather_all(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored,
                       struct sources **ret, const struct place **ret_place, struct error *err)
 {

@@ -1,6 +1,6 @@
-/* The terminal of the live view: no cursor, keys one by one, no echo; all of it undone on every way out that a program
- * has. Keys are read through a descriptor of their own: the loop makes what it watches non-blocking, and standard
- * input shares that setting with the shell and with our standard output. */
+/* The terminal of the live view: no cursor, single keys, no echo; every way out of the program restores it. Keys are
+ * read through a descriptor of their own: the loop makes its descriptors non-blocking, and standard input shares that
+ * setting with the shell and with our standard output. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ struct term {
     struct loop *loop;
     struct loop_fd *keys;
     struct loop_signal *stop;
-    int fd; /* of the keys, -1 = none */
+    int fd; /* for keys, -1 = none */
     void (*key)(void *arg, char c);
     void (*resumed)(void *arg);
     void *arg;
@@ -25,7 +25,7 @@ struct term {
     void (*old_ttou)(int);
 };
 
-/* Global because a handler of a fatal signal has no argument. `active` is set while there is something to undo. */
+/* Global because the handler of a fatal signal has no argument. `active` is set while there is something to restore. */
 static struct {
     volatile sig_atomic_t active, raw;
     int fd;
@@ -35,14 +35,14 @@ static struct {
 
 static const char show_cursor[] = "\033[?2026l\033[0m\033[?25h";
 
-/* Only calls that a signal handler may make. */
+/* Calls only functions that are safe in a signal handler. */
 static void restore(void)
 {
     if (!guard.active)
         return;
     guard.active = 0;
     if (write(2, show_cursor, sizeof show_cursor - 1) < 0)
-        guard.raw = guard.raw + 0; /* nothing can be done about it */
+        guard.raw = guard.raw + 0; /* a failure cannot be handled */
     if (guard.raw)
         tcsetattr(guard.fd, TCSANOW, &guard.saved);
     guard.raw = 0;
@@ -54,7 +54,7 @@ static void on_fatal(int signum)
     for (size_t i = 0; i < ARRAY_LEN(fatal_signals); i++)
         if (fatal_signals[i] == signum)
             sigaction(signum, &guard.old[i], NULL);
-    raise(signum); /* delivered to who had it before, as soon as this handler returns */
+    raise(signum); /* delivered to the previous handler as soon as this one returns */
 }
 
 static void guard_signals(bool on)
@@ -102,12 +102,12 @@ static void on_keys(void *arg, unsigned events)
     }
     for (ssize_t i = 0; i < n; i++) {
         if (keys[i] == '\033')
-            break; /* an arrow or function key: what follows are no letters */
+            break; /* an arrow or function key: the following bytes are not letters */
         t->key(t->arg, keys[i]);
     }
 }
 
-/* Ctrl-Z: the terminal as it was, and stop; the job's processes go on. */
+/* Ctrl-Z: restores the terminal and stops; the job's processes continue. */
 static void on_stop(void *arg, int signum)
 {
     struct term *t = arg;

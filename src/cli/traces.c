@@ -1,11 +1,12 @@
 /*
- * One bug on many ranks is shown once. What a worker writes to stderr from "Traceback" on is held until it is quiet for a
- * moment. The first traceback of its kind is printed then; of a worker that printed the same nothing is but its name, in one
- * line for all of them. The lines behind it (notes of the message) go only as far as they are those of the first one, too.
+ * An error that many ranks share is shown once. The stderr lines of a worker from "Traceback" on are held until it is
+ * quiet for a moment. Then the first traceback of its kind is printed; a worker with the same one is only named, in one
+ * line for all of them. Lines after it (notes of the message) are left out as far as they equal those of the first one.
  *
- * Alike is: the same frames and the same message, with the number of the worker itself, its device and addresses left out.
- * Where the messages differ by other numbers, the message is printed and the frames are not; with any other difference all
- * of it is. What a worker printed before, or would have, never stands for what it prints again.
+ * Two tracebacks are alike if they have the same frames and the same message; the number of the worker itself, its
+ * device and addresses do not count. If the messages differ in other numbers, the message is printed and the frames are
+ * not; with any other difference all is printed. A worker's own earlier traceback, printed or merged, never stands for
+ * a later one of the same worker.
  */
 #include "internal.h"
 
@@ -15,12 +16,12 @@
 enum {
     HELD_LINES = 600, /* of a worker, at once */
     HELD_BYTES = 128 << 10,
-    TRACES_MAX = 64, /* as many as bits in source.seen */
+    TRACES_MAX = 64, /* one for each bit in source.seen */
     NAMES_MAX = 8,
-    QUIET_MS = 300, /* without a line: the traceback is whole */
+    QUIET_MS = 300, /* without a line for that long: the traceback is complete */
     HOLD_MS = 1000,
-    TELL_MS = 5000,  /* names are told so long after, if the run does not say first that it is over */
-    NEAR_LINES = 60, /* printed since: the traceback is on the screen still */
+    TELL_MS = 5000,  /* names are printed after that time, unless the run is over first */
+    NEAR_LINES = 60, /* lines printed since: the traceback is still on the screen */
 };
 
 static const char head[] = "Traceback (most recent call last):";
@@ -29,19 +30,19 @@ struct lines {
     struct buf text; /* each ended by \0 */
     size_t count;
 };
-struct trace { /* as the first worker printed it, in a form that is equal for all ranks */
+struct trace { /* of the first worker, in a form that is equal for all ranks */
     struct buf frames, messages, digitless;
-    struct lines after;  /* what it printed behind it */
+    struct lines after;  /* its lines after it */
     uint64_t serial;     /* of its last line */
-    uint64_t counted_ms; /* the last time */
-    unsigned more;       /* workers that printed the same, and were not told yet */
+    uint64_t counted_ms; /* last counted */
+    unsigned more;       /* further workers with the same one that are not named yet */
     struct buf names;
 };
-struct trace_source { /* a worker's stderr, or what one worker says on a launcher's */
+struct trace_source { /* a worker's stderr, or one worker's lines on a launcher's stderr */
     struct progress *of;
     struct trace_source *next; /* of the same stream */
     uint32_t bracket;          /* of "[rank3]: ", else UINT32_MAX */
-    struct lines held;         /* as they came */
+    struct lines held;         /* unchanged */
     uint64_t wall_ms, first_ms, last_ms;
     uint64_t seen; /* bit i: items[i] was printed by it, or for it */
     struct trace *last;
@@ -50,7 +51,7 @@ struct traces {
     struct trace_source **sources;
     size_t source_count;
     struct trace *items[TRACES_MAX];
-    size_t count, held; /* held: sources that hold something */
+    size_t count, held; /* held: sources with held lines */
     struct traces_sink sink;
 };
 
@@ -82,7 +83,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Does the number that begins at `at` tell which worker it is, so that another worker has another one there? */
+/* Whether the number at `at` identifies the worker, so that another worker has another one there. */
 static bool is_own(const char *text, size_t at, uint32_t number, uint32_t rank)
 {
     static const char *const devices[] = {"cuda:", "GPU ", "gpu:", "xpu:", "hpu:", "npu:"};
@@ -96,7 +97,7 @@ static bool is_own(const char *text, size_t at, uint32_t number, uint32_t rank)
     return false;
 }
 
-/* The length of the quoted beginning of a path that each node has its own of: "HOME/.rhrun/, or "HOME/.rhrun/local/3/. */
+/* The length of the quoted prefix of a path that differs by node: "HOME/.rhrun/, or "HOME/.rhrun/local/3/. */
 static size_t own_folder(const char *text)
 {
     static const char folder[] = "/.rhrun/", local[] = "local/";
@@ -202,7 +203,7 @@ static void drop_held(struct traces *t, struct trace_source *s)
     lines_clear(&s->held);
 }
 
-/* Prints what was held, from the line `from` on. */
+/* Prints the held lines, from `from` on. */
 static uint64_t put_held(struct traces *t, struct trace_source *s, size_t from)
 {
     uint64_t serial = 0;
@@ -224,7 +225,7 @@ static void hold(struct traces *t, struct trace_source *s, const struct watch_li
     lines_add(&s->held, line->text, line->len);
 }
 
-/* ---- a whole traceback ---- */
+/* ---- a complete traceback ---- */
 
 static bool is_head(const char *text)
 {
@@ -239,7 +240,7 @@ static const char *bare(const struct trace_source *s, size_t i)
     return text + skip;
 }
 
-/* How many of the held lines are the traceback, with those of the exceptions that it followed; 0: its end is not there. */
+/* How many of the held lines are the traceback, with those of the exceptions that led to it; 0: its end is missing. */
 static size_t parse(const struct trace_source *s, struct trace *ret)
 {
     size_t end = 0, i = 0;
@@ -268,7 +269,7 @@ static void trace_free(struct trace *x)
     free(x);
 }
 
-/* The index of one that is alike and that the worker has not printed itself; t->count: there is none. */
+/* The index of a trace that is alike and that the worker has not printed itself; t->count: none. */
 static size_t find_like(const struct traces *t, const struct trace_source *s, const struct trace *one, bool *ret_same)
 {
     size_t found = t->count;
@@ -319,7 +320,7 @@ static void put_alike(struct traces *t, struct trace_source *s, size_t end, bool
     count_alike(t, s, x);
 }
 
-/* What was held is printed, or is not. */
+/* The held lines are printed, or dropped. */
 static void settle(struct traces *t, struct trace_source *s)
 {
     struct trace *one = xcalloc(1, sizeof *one);

@@ -1,4 +1,4 @@
-/* --version: the first line is the program, the others what it is made of, so that a report of a fault needs no questions. */
+/* --version: the first line is the program, the others are its libraries, so that a bug report needs no questions. */
 #include "internal.h"
 #include "rhrun/http.h"
 #include "rhrun/provider.h"
@@ -29,7 +29,7 @@ int cli_version(const struct cli *c)
     git_libgit2_version(&major, &minor, &patch);
     if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre2)
         pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
-    pcre2[strcspn(pcre2, " ")] = '\0'; /* behind it is the date */
+    pcre2[strcspn(pcre2, " ")] = '\0'; /* the date follows */
     const char *curl = http_library_version(NULL), *xml = provider_xml_version(NULL);
     printf("rhrun %s (%s%s%s)\n", RHRUN_VERSION, c->build->commit, *c->build->commit ? ", " : "", c->build->type);
     printf("libuv %s, libssh2 %s, OpenSSL %s, SQLite %s, libgit2 %d.%d.%d\n", uv_version_string(), libssh2_version(0),

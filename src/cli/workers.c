@@ -1,4 +1,4 @@
-/* How lines name the worker that they are of: those of a run, of its logs, and of both on a terminal. */
+/* How lines name their worker: lines of a run, of its logs, and of both on a terminal. */
 #include "internal.h"
 
 #include <string.h>

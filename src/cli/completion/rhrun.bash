@@ -1,9 +1,9 @@
-# bash completion of rhrun. What fits is asked of rhrun itself, so this file does not age.
+# bash completion of rhrun. rhrun itself gives the candidates, so this file stays current.
 _rhrun() {
     local IFS=$' \t\n' i word glue='' line value prefix='' how='' program=${COMP_WORDS[0]/#\~/$HOME}
     local -a words=()
     COMPREPLY=()
-    # bash parts words at = and : as COMP_WORDBREAKS says; here they are put together again.
+    # bash splits words at the = and : of COMP_WORDBREAKS; this joins them again.
     for ((i = 1; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]//[\\\"\']/}
         if ((${#words[@]})) && [[ -n $glue || $word == [=:]* ]]; then

@@ -1,4 +1,4 @@
-# fish completion of rhrun. What fits is asked of rhrun itself, so this file does not age.
+# fish completion of rhrun. rhrun itself gives the candidates, so this file stays current.
 function __rhrun_candidates
     set -l words (commandline -opc)
     set -l cur (commandline -ct)

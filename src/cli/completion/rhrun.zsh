@@ -1,5 +1,5 @@
 #compdef rhrun
-# zsh completion of rhrun. What fits is asked of rhrun itself, so this file does not age.
+# zsh completion of rhrun. rhrun itself gives the candidates, so this file stays current.
 _rhrun() {
     local line value text how program=${(Q)words[1]}
     local -a lines whole open
@@ -30,7 +30,7 @@ _rhrun() {
     esac
     return 0
 }
-# As a file of $fpath it is run when it is wanted; read with source it says of what it is.
+# As a file of $fpath, zsh runs it when completion is needed; with source, it registers itself.
 if [[ $funcstack[1] == _rhrun ]]; then
     _rhrun "$@"
 else
