@@ -1,6 +1,6 @@
-"""`accelerate launch` without what `accelerate config` may have left on the node; --config_file names a file as ever.
+"""`accelerate launch` without a default config that `accelerate config` left on the node; --config_file still works.
 
-Where there is no accelerator its workers have to be told, or each takes itself for the only one.
+Without an accelerator the workers must be told so, or each acts as the only one.
 """
 import os
 

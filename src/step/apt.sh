@@ -1,4 +1,4 @@
-# Debian packages. The arguments: options (RHRUN_OPTIONS of them), then packages, each NAME, NAME=VERSION or NAME:ARCH.
+# Debian packages. Arguments: RHRUN_OPTIONS options, then packages, each NAME, NAME=VERSION or NAME:ARCH.
 fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1

@@ -1,8 +1,9 @@
 """The entrypoint `function`, run as `PYTHON -u -c TEXT` in its working directory.
 
-RHRUN_CALL is JSON: module, function, args, kwargs, rank (or the name of the variable that has it), and result, the folder
-whose RANK.json gets the JSON of what it returns. The file comes under its name once it is complete. A coroutine is awaited. What the function raises is printed as ever, without the
-lines of this program, and the exit status is 1; sys.exit is what it is. Needs Python 3.6.
+RHRUN_CALL is JSON: module, function, args, kwargs, rank (or the name of the variable that has it), and result: a folder
+whose RANK.json gets the return value as JSON. The file gets its name once it is complete. A coroutine is awaited. An
+exception is printed as usual, without the lines of this program, and the exit status is 1; sys.exit works as usual.
+Needs Python 3.6.
 """
 import sys
 

@@ -1,4 +1,4 @@
-# conda install: RHRUN_CHANNELS says how many of the arguments are channels; packages and options follow.
+# conda install: the first RHRUN_CHANNELS arguments are channels; packages and options follow.
 fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1
@@ -11,7 +11,7 @@ for t in "$(command -v mamba || :)" "$(command -v conda || :)" "$(command -v mic
 done
 [ -n "$tool" ] || fail "there is no conda, mamba or micromamba on node $RHRUN_NODE (PATH=$PATH)"
 i=0 n=$#
-while [ "$i" -lt "$RHRUN_CHANNELS" ]; do # channels go behind the rest, each behind its -c
+while [ "$i" -lt "$RHRUN_CHANNELS" ]; do # channels go to the end, each after a -c
     set -- "$@" -c "$1"
     shift
     i=$((i + 1))

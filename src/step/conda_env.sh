@@ -1,5 +1,5 @@
-# The environment of an existing conda environment, for the steps that follow: this shell's environment is kept.
-# RHRUN_CONDA: its name or path; RHRUN_NODE: what messages call this node; RHRUN_LINK: becomes a link to it.
+# Activates an existing conda environment for later steps: this shell's environment is kept.
+# RHRUN_CONDA: its name or path; RHRUN_NODE: this node's name in messages; RHRUN_LINK: becomes a link to it.
 __fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1
@@ -41,5 +41,5 @@ for __t in "$__prefix"/etc/conda/activate.d/*.sh; do
     [ ! -r "$__t" ] || . "$__t"
 done
 set -e
-mkdir -p "${RHRUN_LINK%/*}" && ln -sfn "$__prefix" "$RHRUN_LINK" || : # two machines with one home: either is as good
+mkdir -p "${RHRUN_LINK%/*}" && ln -sfn "$__prefix" "$RHRUN_LINK" || : # two machines with one home: either link will do
 echo "$__prefix: $(python --version 2>&1)"

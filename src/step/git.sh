@@ -1,5 +1,5 @@
-# A checkout of a commit: RHRUN_URL, RHRUN_REF ("" = the remote's HEAD), RHRUN_TO: the folder. It comes under its final name
-# once it is complete.
+# A checkout of a commit: RHRUN_URL, RHRUN_REF ("" = the remote's HEAD), RHRUN_TO: the folder. The folder gets its final
+# name once it is complete.
 fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1
@@ -25,13 +25,13 @@ else
     : >.git/rhrun
 fi
 force=
-if [ -e .git/rhrun ]; then # made here: what a killed git left is in the way, what somebody edited is not kept
+if [ -e .git/rhrun ]; then # made here: remove locks of a killed git, and overwrite edits
     rm -f -- .git/index.lock .git/shallow.lock .git/HEAD.lock
     force=--force
 fi
 if git fetch -q --force --depth 1 -- origin "${RHRUN_REF:-HEAD}" 2>/dev/null; then
     commit=$(git rev-parse -q --verify 'FETCH_HEAD^{commit}')
-else # an abbreviated commit, or a server that does not give commits by id
+else # an abbreviated commit, or a server that does not serve commits by id
     git fetch -q --force --tags -- origin '+refs/heads/*:refs/remotes/origin/*'
     commit=$(git rev-parse -q --verify "refs/remotes/origin/$RHRUN_REF^{commit}" ||
         git rev-parse -q --verify "refs/tags/$RHRUN_REF^{commit}" || git rev-parse -q --verify "$RHRUN_REF^{commit}") ||

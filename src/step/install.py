@@ -1,16 +1,16 @@
-"""What a pip or requirements item of set-up does on a node, run as `PYTHON -c TEXT` by the python it installs for.
+"""Installs a pip or requirements item of set-up on a node, run as `PYTHON -c TEXT` by the python it installs for.
 
 Its data is JSON in RHRUN_ITEM: marker, key, and packages or file, with upgrade, editable, options, index_url,
-extra_index_url, find_links. The marker (written last) holds the key and the versions that the item left. Where it
-agrees, nothing is installed: so a verified item costs no more than a look, and one that was killed is done again.
-`beside` has the item's neighbours, `before` of them in front of it: one command installs them with it, so that their
-versions are chosen together, and each has its marker then: when its turn comes, it costs no more than a look.
-Beside the marker, `installed` names all packages that this python sees then, for the lock of the run.
-Needs Python 3.6. uv is used where it is there and means the same as pip, else pip.
+extra_index_url, find_links. The marker (written last) holds the key and the versions that the item left. If these are
+still right, nothing is installed: so a verified item costs only a check, and an item that was killed is done again.
+`beside` has the item's neighbours; the first `before` of them precede it. One command installs them with the item, so
+that their versions are chosen together. Each then has its marker and, at its turn, costs only a check.
+Next to the marker, the file `installed` lists all packages that this python sees then, for the lock of the run.
+Needs Python 3.6. Uses uv if it is there and would do the same as pip, else pip.
 """
 import sys
 
-sys.path[:1] = [p for p in sys.path[:1] if p]  # a module of the working directory is not one of the library
+sys.path[:1] = [p for p in sys.path[:1] if p]  # no module of the working directory may replace one of the library
 
 import importlib.util
 import json
@@ -26,11 +26,11 @@ def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# ---- what is installed ----
+# ---- installed packages ----
 
 
 class Dist:
-    """What is installed under a name: the fields of the .dist-info or .egg-info in this folder."""
+    """An installed package: the fields of the .dist-info or .egg-info in this folder."""
 
     def __init__(self, folder, info):
         self.folder, self.info = folder, os.path.join(folder, info)
@@ -44,7 +44,7 @@ class Dist:
         self.needs = {name_of(line) for line in needs} - {None}
 
     def says(self, name):
-        """The text of a file of it."""
+        """The text of one of its files."""
         try:
             with open(os.path.join(self.info, name) if name else self.info, encoding="utf-8", errors="replace") as f:
                 return f.read(1 << 20)
@@ -52,7 +52,7 @@ class Dist:
             return ""
 
     def url(self):
-        """Where it came from, of what came from no index (PEP 610)."""
+        """The origin of a package that did not come from an index (PEP 610)."""
         try:
             return json.loads(self.says("direct_url.json") or "{}").get("url")
         except (ValueError, AttributeError):
@@ -60,8 +60,8 @@ class Dist:
 
 
 def dists():
-    """Normal name -> Dist of all that is installed (PEP 376); the first on the path counts. Read by itself: the library for
-    this, importlib.metadata, is not in every Python from 3.6 on, and takes longer than all else that is done here."""
+    """Normal name -> Dist of all installed packages (PEP 376); the first on the path counts. Without importlib.metadata: it is
+    not in every Python from 3.6 on, and takes longer than everything else here."""
     found = {}
     for folder in sys.path:
         try:
@@ -77,13 +77,13 @@ def dists():
 
 
 def name_of(requirement):
-    """The project's name in "torch[x]>=2; marker"; None for what is not a name."""
+    """The project's name in "torch[x]>=2; marker"; None if there is none."""
     found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:$|[\[<>=!~;@,( ])", requirement)
     return normal(found.group(1)) if found else None
 
 
 def wanted(lines):
-    """Names, and places (folders, URLs) that are wanted."""
+    """The names and the places (folders, URLs) that are requested."""
     names, places = set(), []
     for line in lines:
         name = name_of(line)
@@ -95,7 +95,7 @@ def wanted(lines):
 
 
 def file_lines(path, depth=0):
-    """Its lines, options too; those of files that it includes stand in their place."""
+    """Its lines, options too; an included file is replaced by its lines."""
     if depth > 16:
         return
     with open(path, encoding="utf-8", errors="replace") as f:
@@ -112,7 +112,7 @@ def file_lines(path, depth=0):
 
 
 def requirement_lines(one):
-    """What an item asks for."""
+    """The requirement lines of an item."""
     for line in one["packages"] if "packages" in one else file_lines(one["file"]):
         line = re.sub(r"^(-e|--editable)[\s=]\s*", "", line)
         if not line.startswith("-"):
@@ -131,14 +131,14 @@ def is_place(url, places):
 
 
 def left(one, before, after, together):
-    """name -> version of what the item asked for and all that needs; of all there is, where that cannot be told."""
+    """name -> version of the requested packages and all that they need; of all packages, if that cannot be determined."""
     names, places = wanted(requirement_lines(one))
     from_places = {n for n, d in after.items() if is_place(d.url(), places)} if places else set()
     changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
     if places and not from_places and not changed:
         return {n: d.version for n, d in after.items()}
     if together and len(from_places) >= len(places):
-        changed = set()  # by the others, or needed by what it asked for
+        changed = set()  # by the others, or needed by its own packages
     todo, seen = list(names | from_places | changed), set()
     while todo:
         name = todo.pop()
@@ -180,8 +180,8 @@ def remove_marker(one):
 
 
 def fits(one):
-    """Does it mean the same beside others? A file with options (an index, hashes, constraints) does not, nor one that is
-    not there."""
+    """Whether it means the same in a command with others. A file with options (an index, hashes, constraints) does not; nor
+    does a missing file."""
     try:
         lines = list(file_lines(one["file"])) if "file" in one else []
         return not any(re.match(r"-(?!e\b|-editable\b)|\S.*\s--", line) for line in lines)
@@ -190,8 +190,8 @@ def fits(one):
 
 
 def group(now):
-    """The item and the neighbours that its command installs. Those as they were left are named too, so that this item's
-    versions suit them, where that installs nothing again: a folder or an address would be built anew."""
+    """The item and the neighbours that its command installs. Unchanged neighbours are named too, so that this item's versions
+    suit them, unless that would install them again: a folder or an address would be built again."""
     if not fits(item):
         return [item]
     found, before = [], item.get("before", 0)
@@ -204,7 +204,7 @@ def group(now):
     return found if item in found else found + [item]
 
 
-# ---- what there is, for the lock ----
+# ---- the packages, for the lock ----
 
 LIST_MAX = 4 << 20
 
@@ -214,7 +214,7 @@ def without_login(url):
 
 
 def downloads(path):
-    """name -> (version, where from, hash), by pip's report."""
+    """name -> (version, hash), from pip's report."""
     try:
         with open(path, encoding="utf-8") as f:
             items = json.load(f)["install"]
@@ -230,7 +230,7 @@ def downloads(path):
 
 
 def source_of(dist):
-    """What direct_url.json says (PEP 610): the address, and of a repository the commit; {}: it came from an index."""
+    """From direct_url.json (PEP 610): the address, and for a repository the commit; {}: it came from an index."""
     try:
         said = json.loads(dist.says("direct_url.json") or "{}")
         url = said.get("url")
@@ -250,7 +250,7 @@ def source_of(dist):
             from urllib.parse import unquote
 
             place = os.path.relpath(unquote(url[7:]), os.path.realpath("."))
-            if place != ".." and not place.startswith("../"):  # it is of the working directory, wherever that is
+            if place != ".." and not place.startswith("../"):  # in the working directory, wherever that is
                 one["folder"] = place
                 del one["url"]
         return one
@@ -259,7 +259,7 @@ def source_of(dist):
 
 
 def packages(report, before, after):
-    """Each package that this python sees; what an earlier item knew stays known: hashes, and which are ours."""
+    """Each package that this python sees; keeps the facts of earlier items: hashes, and which packages are ours."""
     path = os.path.join(os.path.dirname(item["marker"]), "installed")
     brought, ours = downloads(report), set()
     try:
@@ -289,7 +289,7 @@ def packages(report, before, after):
 
 
 def write_installed(report, before, after):
-    """Nothing of this makes an installation fail."""
+    """A failure here does not fail the installation."""
     path = os.path.join(os.path.dirname(item["marker"]), "installed")
     try:
         text = json.dumps({"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
@@ -322,7 +322,7 @@ def sees_system():
 
 
 def pip_is_configured():
-    """Has pip been told of an index that uv, which does not read pip's settings, knows nothing of?"""
+    """Whether pip's settings name an index that uv, which does not read them, does not know."""
     of_uv = ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE")
     if any(os.environ.get(n) for n in of_uv):
         return False
@@ -370,7 +370,7 @@ def find_pip():
 
 
 def what(items):
-    """The tool's words for what is to be installed."""
+    """The tool's arguments for the packages to install."""
     words = ["--upgrade"] if item.get("upgrade") else []
     words += item.get("options", [])
     for one in items:
@@ -382,7 +382,7 @@ def what(items):
 
 
 def indexes():
-    """Indexes go through a file of options: they add to what the node has set, and stand in no argv."""
+    """Indexes go through a file of options: they add to the node's settings, and are in no argv."""
     lines = ["--index-url " + item["index_url"]] if item.get("index_url") else []
     lines += ["--extra-index-url " + url for url in item.get("extra_index_url", [])]
     lines += ["--find-links " + (os.path.abspath(p) if os.path.exists(p) else p) for p in item.get("find_links", [])]
@@ -395,7 +395,7 @@ def indexes():
 
 
 def uv_replaces_system(argv, now):
-    """Would uv bring a package that is there already? In a venv it does not see the system's."""
+    """Whether uv would install a package that is there already. In a venv it does not see the system's packages."""
     look = argv + ["--dry-run"]
     done = subprocess.run(look, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
     brings, removes = (re.findall(r"^ \%s ([^\s=@]+)" % sign, done.stdout, re.M) for sign in "+-")
@@ -403,7 +403,7 @@ def uv_replaces_system(argv, now):
 
 
 def reporting(now, report):
-    """pip's own report of what it brings, where that pip knows the option (23.0)."""
+    """Options for pip's own report of what it installs, if this pip has them (23.0)."""
     version = re.match(r"(\d+)", now["pip"].version) if "pip" in now else None
     return ["--report", report] if version and int(version.group(1)) >= 23 else []
 
@@ -427,8 +427,8 @@ def tool(now, items, report):
 
 
 def conflicts(before, after):
-    """What does not suit others any more, in pip's words. pip itself asks that of all packages after each installation, which
-    takes a quarter of it (--no-warn-conflicts): here it does where a package that was there needs one that changed."""
+    """Prints the packages that no longer suit others, in pip's words. pip itself checks all packages after each installation,
+    which takes a quarter of its time (so --no-warn-conflicts). Here it checks only if an old package needs a changed one."""
     changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
     if not any(d.needs & changed for n, d in after.items() if n not in changed) or not importlib.util.find_spec("pip"):
         return
@@ -440,7 +440,7 @@ def conflicts(before, after):
 
 
 def unreachable():
-    """After a failure: which of the indexes that were named does not even answer?"""
+    """After a failure: names the indexes that do not even answer."""
     import socket
     import urllib.parse
 
@@ -480,7 +480,7 @@ def main():
         unreachable()
         return status if status > 0 else 128 - status
     importlib.invalidate_caches()
-    site.main()  # folders and .pth files that came just now
+    site.main()  # for new folders and .pth files
     after = dists()
     conflicts(now, after)
     write_installed(report, now, after)

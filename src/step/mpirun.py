@@ -1,14 +1,14 @@
 """mpirun over several nodes, without ssh between them: `PYTHON -c TEXT COUNT ADDRESS PORT WORKER N MPIRUN-WORD... PROGRAM-WORD...`.
 
-It runs on each of COUNT nodes; RHRUN_NODE_RANK says on which, RHRUN_MPI_TOKEN is a secret that they share. The others come to
-ADDRESS:PORT of node 0 and say at which port they wait. Node 0 then starts the N words of mpirun, for which the others are
-called node-1, node-2, ... Where mpirun would start `ssh node-1 COMMAND`, it starts this text as `agent.py node-1 COMMAND`, which
-has the waiting node run it. So Open MPI's daemons have the job's environment, and are the job's to stop. What a worker starts,
-shell text that ends with WORKER, is in a file of each node, since its folder and its Python may have another path there. The port is free again before the
-workers start.
+It runs on each of COUNT nodes; RHRUN_NODE_RANK is the node's rank, RHRUN_MPI_TOKEN a secret that the nodes share. The others
+connect to ADDRESS:PORT of node 0 and tell it the port that they listen on. Node 0 then starts the N words of mpirun, which
+knows the others as node-1, node-2, ... In place of `ssh node-1 COMMAND` mpirun starts this text as `agent.py node-1 COMMAND`,
+which has that node run the command. So Open MPI's daemons have the job's environment, and end with the job. The shell text
+that starts a worker (it ends with WORKER) is in a file on each node, as its folder and Python may have other paths there.
+The port is free again before the workers start.
 
-Each side of a connection sends a random line; each message then carries an HMAC over both lines, its number and itself, the
-first of which only shows that the token is known.
+Each side of a connection sends a random line. Then each message carries an HMAC over both lines, its number and itself; the
+first message only shows that its sender knows the token.
 """
 import hashlib
 import hmac
@@ -26,10 +26,10 @@ import threading
 import time
 
 PATIENCE = 300  # seconds until all nodes have come
-ANSWER = 20  # seconds for what is said at once
+ANSWER = 20  # seconds for an immediate answer
 LINE_MAX = 4 << 20
-PROOF_MAX = 128  # bytes of one that has not shown yet that it knows the token
-UNKNOWN_MAX = 256  # of those at a time
+PROOF_MAX = 128  # bytes from a peer that has not yet shown that it knows the token
+UNKNOWN_MAX = 256  # such peers at a time
 SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 STARTING = threading.Lock()  # a daemon of Open MPI is being started
 
@@ -40,11 +40,11 @@ def fail(text):
 
 
 class Gone(OSError):
-    """It hung up before it had said anything wrong: somebody who only looked whether the port is open, or a node that comes again."""
+    """The peer hung up before it sent anything wrong: a port scan, or a node that connects again."""
 
 
 class Channel:
-    """Values over a socket, to who knows the token: until that is shown, no more than PROOF_MAX bytes are read, for ANSWER seconds."""
+    """Values over a socket. Until the peer proves that it knows the token, at most PROOF_MAX bytes are read, for ANSWER seconds."""
 
     def __init__(self, sock, token, asks):
         self.sock, self.side, self.sent, self.heard, self.read = sock, "a" if asks else "b", 0, 0, b""
@@ -120,7 +120,7 @@ def listen(address, port, like):
 
 
 def welcome(sock, token, take):
-    """Until the socket is shut down: whoever comes and knows the token is taken, each in a thread of its own."""
+    """Until the socket is shut down: accepts every peer that knows the token, each in a thread of its own."""
     room = threading.Semaphore(UNKNOWN_MAX)
 
     def meet(client):
@@ -132,7 +132,7 @@ def welcome(sock, token, take):
                 room.release()
             who = "one of mpirun's nodes"
             take(channel)
-        except (ConnectionError, Gone):  # of a node it is told there, or it comes again
+        except (ConnectionError, Gone):  # a node reports this itself, or connects again
             pass
         except (OSError, ValueError, TypeError) as e:
             print("rhrun: %s: %s" % (who, e), file=sys.stderr)
@@ -142,7 +142,7 @@ def welcome(sock, token, take):
         room.acquire()
         try:
             client = sock.accept()[0]
-        except OSError:  # one that is gone again, or no descriptor is free; or the end
+        except OSError:  # the peer is gone already, no descriptor is free, or the socket is shut down
             room.release()
             time.sleep(0.05)
             continue
@@ -162,8 +162,8 @@ def folder():
 
 
 def own_tmpdir(made):
-    """Open MPI's daemons have their folders in ours: those of nodes that are one machine, or share TMPDIR, take away each other's
-    else, and then one is gone without a word. What gives a worker the job's TMPDIR again."""
+    """Puts the folders of Open MPI's daemons into ours: otherwise daemons of nodes on one machine, or with a shared TMPDIR,
+    remove each other's, and one dies without a message. Returns the shell text that gives a worker the job's TMPDIR again."""
     given, os.environ["TMPDIR"] = os.environ.get("TMPDIR"), made
     return "unset TMPDIR" if given is None else "export TMPDIR=%s" % shlex.quote(given)
 
@@ -182,9 +182,9 @@ def daemons(made):
 
 
 def end_daemons(made):
-    """Without mpirun they end by themselves. One that has just begun does not know yet that mpirun is gone.
+    """Without mpirun they end by themselves, but one that has just started does not notice that mpirun is gone.
 
-    Where a worker has failed, what is left of a node after 3 s is killed, this program too."""
+    After a worker has failed, rhrun kills the rest of a node's processes after 3 s, this program too."""
     STARTING.acquire()  # for good: no more of them are started
     began, told = time.monotonic(), set()
     while time.monotonic() < began + 2.5:
@@ -204,7 +204,7 @@ def end_daemons(made):
 
 
 def remove(made):
-    end_daemons(made)  # one that lives makes the folder anew
+    end_daemons(made)  # a live one would make the folder again
     for _ in range(100):
         shutil.rmtree(made, ignore_errors=True)
         if not os.path.lexists(made):
@@ -217,7 +217,7 @@ def write(path, text):
         f.write(text)
 
 
-def login_shell():  # for which mpirun writes its commands
+def login_shell():  # mpirun writes its commands for it
     try:
         shell = pwd.getpwuid(os.getuid()).pw_shell
     except KeyError:
@@ -228,13 +228,13 @@ def login_shell():  # for which mpirun writes its commands
 # ---- node 0 ----
 
 def gather(sock, count, token):
-    """Where the others wait: rank -> (address, port)."""
+    """Where the others listen: rank -> (address, port)."""
     places, complete = {}, threading.Event()
 
     def take(channel):
         rank, port = channel.hear()
         channel.say("here")
-        channel.hear()  # the other side ends it first: the port has no connections in TIME_WAIT then
+        channel.hear()  # the other side closes first, so the port has no connections in TIME_WAIT
         places[rank] = channel.sock.getpeername()[0], port
         if len(places) == count - 1:
             complete.set()
@@ -258,7 +258,7 @@ def start_mpirun(made, words, places, token):
         os.environ[prefix + "plm"] = name
         os.environ["%splm_%s_agent" % (prefix, name)] = agent
         os.environ["%splm_%s_no_tree_spawn" % (prefix, name)] = "1"
-    be_deaf()  # mpirun hears it too, and ends
+    be_deaf()  # mpirun gets the signal too, and ends
     try:
         return subprocess.Popen(words)
     except FileNotFoundError:
@@ -267,7 +267,7 @@ def start_mpirun(made, words, places, token):
 
 def lead(made, count, address, port, words, token):
     places = gather(listen("", port, address), count, token)
-    lives = [connect(host, at, token) for host, at in places.values()]  # as long as mpirun lives
+    lives = [connect(host, at, token) for host, at in places.values()]  # open as long as mpirun lives
     for channel in lives:
         channel.say("live")
     status = start_mpirun(made, words, places, token).wait()
@@ -277,7 +277,7 @@ def lead(made, count, address, port, words, token):
 # ---- the others ----
 
 def serve(channel, done):
-    """A command that mpirun sends, or the connection whose end is mpirun's."""
+    """Runs a command from mpirun; or waits on the connection that closes when mpirun ends."""
     command = channel.hear()
     channel.be_patient()
     if command == "live":
@@ -318,7 +318,7 @@ def be_deaf():
 
 
 def told_to_end(*_):
-    be_deaf()  # once is enough: what follows is not to be broken off
+    be_deaf()  # once is enough: nothing may interrupt the clean-up
     sys.exit(143)
 
 
@@ -326,7 +326,7 @@ def main():
     count, address, port, worker, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
     words, program = sys.argv[6:6 + n], sys.argv[6 + n:]
     rank, token = int(os.environ["RHRUN_NODE_RANK"]), os.environ.pop("RHRUN_MPI_TOKEN")
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until what is made here is removed whatever comes
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the folder made here is removed in every case
     for number in SIGNALS:
         signal.signal(number, told_to_end)
     made = folder()
@@ -340,13 +340,13 @@ def main():
         return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
     finally:
         try:
-            be_deaf()  # a blocked signal would still be heard: by another thread
+            be_deaf()  # blocking is not enough: another thread would get the signal
         finally:
             remove(made)
 
 
 def agent():
-    """In place of ssh: `agent.py node-1 COMMAND`."""
+    """Takes the place of ssh: `agent.py node-1 COMMAND`."""
     with open(os.path.dirname(os.path.abspath(sys.argv[0])) + "/nodes") as f:
         known = json.load(f)
     words = sys.argv[1:]

@@ -1,4 +1,4 @@
-# A folder whose `python` and `python3` are the job's interpreter, where there is no venv. RHRUN_NAMES: the folder;
+# Makes a folder in which `python` and `python3` are the job's interpreter, if there is no venv. RHRUN_NAMES: the folder;
 # RHRUN_PYTHON: the interpreter, quoted for the shell. No links: a venv's python finds its packages by its own path.
 mkdir -p -- "$RHRUN_NAMES"
 for name in python python3; do
@@ -6,7 +6,7 @@ for name in python python3; do
     {
         printf '#!/bin/sh\ninterpreter=%s\n' "$RHRUN_PYTHON"
         cat <<'END'
-# Where the interpreter is not there yet, or is a script that starts this one, it is the next in PATH.
+# If the interpreter does not exist yet, or is a script that starts this one, the next one in PATH is used.
 if [ -x "$interpreter" ] && [ "${RHRUN_PYTHON_OF-}" != "$$.$PPID" ]; then
     export RHRUN_PYTHON_OF="$$.$PPID"
     exec "$interpreter" "$@"

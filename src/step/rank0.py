@@ -1,5 +1,5 @@
-"""Leaves a mark on the node where torch's rank 0 is: the file RHRUN_RANK0, made after each rendezvous where this node is the
-first of those that met, else removed. Nothing comes of it where a torch keeps its rendezvous elsewhere: wrapped is False then.
+"""Marks the node where torch's rank 0 is: makes the file RHRUN_RANK0 after each rendezvous in which this node has group rank
+0, else removes it. If this torch has its rendezvous elsewhere, there is no mark, and wrapped is False.
 """
 import os
 
@@ -25,7 +25,7 @@ def wrap(path):
         result = rendezvous(self, worker_group, *args, **kwargs)
         try:
             mark(worker_group.group_rank == 0)
-        except Exception:  # a full disk, another torch: the job is worth more than the mark
+        except Exception:  # a full disk, another torch: the job is more important than the mark
             pass
         return result
 
@@ -38,5 +38,5 @@ try:
     if rank0:
         wrap(rank0)
         wrapped = True
-except Exception:  # no torch, or another one: whoever starts it next says so
+except Exception:  # no torch, or another one: the program that starts it next reports that
     pass

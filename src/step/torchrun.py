@@ -1,6 +1,6 @@
-"""Goes on as `PYTHON ARG...`, started as `PYTHON -c TEXT N --FLAG=SINCE... ARG...`, unless its torch is too old for a flag.
+"""Started as `PYTHON -c TEXT N --FLAG=SINCE... ARG...`; becomes `PYTHON ARG...` unless its torch is too old for a flag.
 
-SINCE is MAJOR * 100 + MINOR; N is how many there are. Says which flag needs which version, and ends with status 2.
+SINCE is MAJOR * 100 + MINOR; N is the number of flags. If torch is too old, names each such flag and ends with status 2.
 """
 import os
 import re
@@ -13,7 +13,7 @@ def version():
     except ImportError:  # Python 3.7, whose last torch is 1.13
         return "1.13"
     try:
-        return metadata.version("torch") or "?"  # damaged: then torchrun has the word
+        return metadata.version("torch") or "?"  # damaged: then torchrun decides
     except metadata.PackageNotFoundError:
         print("rhrun: torch is not installed for %s" % sys.executable, file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,4 @@
-# Behind rank0.py: python -m torch.distributed.run, in this process where the mark needs it.
+# After rank0.py: python -m torch.distributed.run, in this process if there is a mark to make.
 import runpy
 import sys
 

@@ -1,12 +1,12 @@
-# The venv of the job, made anew. RHRUN_VENV: its folder; RHRUN_PYTHON: the interpreter; RHRUN_SYSTEM: 1 when it is to see
-# the system's packages; RHRUN_NODE: what messages call this node; RHRUN_KEEP: 1 for a folder that the spec names: a venv
-# there that rhrun did not make is used as it is. A venv cannot be moved, so it is made in place; RHRUN_VENV/.rhrun/venv is
-# there once it is complete.
+# Makes the job's venv anew. RHRUN_VENV: its folder; RHRUN_PYTHON: the interpreter; RHRUN_SYSTEM: 1 if it sees the system's
+# packages; RHRUN_NODE: this node's name in messages; RHRUN_KEEP: 1 for a folder that the spec names: a venv there that
+# rhrun did not make is used as it is. A venv cannot be moved, so it is made in place; RHRUN_VENV/.rhrun/venv exists once
+# it is complete.
 fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1
 }
-ours= # .rhrun alone does not say it: what was installed is noted there too
+ours= # .rhrun alone is no proof: notes on installed packages are there too
 if [ "$RHRUN_KEEP" != 1 ] || [ -e "$RHRUN_VENV/.rhrun/venv" ] || [ -e "$RHRUN_VENV/.rhrun/unfinished" ]; then
     ours=1
 fi
@@ -31,10 +31,10 @@ system=
 uv=$(command -v uv || :)
 [ -n "$uv" ] || [ ! -x "$HOME/.local/bin/uv" ] || uv=$HOME/.local/bin/uv
 
-# With "venv", makes the venv as `python -m venv --without-pip` does, and gives it the pip that ensurepip would install, and
-# setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip for that, which takes many times as long;
-# `uv venv` asks another python first, and makes none that has a pip. A venv that sees the system's pip needs none of its own,
-# but `pip` in its bin. Without "venv", there is a venv already, and it has what it needs to install.
+# With "venv", makes the venv as `python -m venv --without-pip` does. Then unpacks the wheels that ensurepip would install: pip
+# and, for an old Python, setuptools. ensurepip runs pip for that, which takes many times as long; `uv venv` starts another
+# python first, and its venv has no pip. A venv that sees the system's pip needs no pip of its own, only `pip` in its bin.
+# Without "venv", there is a venv already, which has what it needs to install packages.
 seed() {
     "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$uv" "$1" <<'END'
 import glob, importlib.util, os, re, site, subprocess, sys, sysconfig
@@ -48,8 +48,8 @@ lib = os.path.join(to, "lib", "python%d.%d" % sys.version_info[:2], "site-packag
 if not os.path.isdir(lib):
     lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
 
-# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added. As if they were not
-# known yet (set()): what pip isolates a build from is what is added when it looks at the .pth files once more.
+# If the interpreter belongs to a venv, "system" means the Python below that venv, so the venv's own packages are added here.
+# set() makes them count as new: pip isolates a build from the folders that are added when it reads the .pth files again.
 if system == "1" and sys.prefix != sys.base_prefix:
     with open(os.path.join(lib, "rhrun-interpreter.pth"), "w") as pth:
         for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
@@ -64,13 +64,13 @@ wheels = {}
 for folder in filter(None, folders):
     for name in names:
         found = glob.glob(os.path.join(glob.escape(folder), name + "-*.whl"))
-        if len(found) == 1:  # of several nobody knows which one it takes
+        if len(found) == 1:  # with several it is unknown which one ensurepip takes
             wheels.setdefault(name, found[0])
 def numbers(version):
     return [int(n) for n in re.findall(r"\d+", version.split("-")[0])]
 
 def is_outside(name):
-    """Does the venv see one of the interpreter's that is no older?"""
+    """Whether the venv sees the interpreter's own package, and that is no older."""
     if system != "1" or sys.prefix != sys.base_prefix:
         return False
     try:
@@ -86,7 +86,7 @@ if not set(names) <= set(wheels):
     sys.exit("no wheels of " + " and ".join(names))
 
 line = "#!" + python
-if len(line) > 120 or " " in python:  # as pip writes it then
+if len(line) > 120 or " " in python:  # the form that pip writes then
     line = "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''"
 scripts = ["pip", "pip3", "pip%d.%d" % sys.version_info[:2]]
 main = ("pip._internal.cli.main", "main")
@@ -109,8 +109,8 @@ for script in scripts:
         f.write("%s\nimport sys\nfrom %s import %s\nif __name__ == '__main__':\n    sys.exit(%s())\n" % (line, main[0], main[1], main[1]))
     os.chmod(path, 0o755)
 
-# The first start of a pip without bytecode takes longer than all else it does (where uv is, rhrun starts no pip). Where the
-# interpreter's own pip is the same, file by file, its bytecode is good, which goes by the time and the size of the source.
+# The first start of a pip without bytecode takes longer than its work (with uv, rhrun starts no pip). If a file equals that of
+# the interpreter's own pip, that bytecode is taken over; it is valid for a source of the same time and size.
 def take_bytecode(source, own):
     code, mine = importlib.util.cache_from_source(source), importlib.util.cache_from_source(own)
     with open(source, "rb") as a, open(own, "rb") as b:
@@ -132,20 +132,20 @@ for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origi
             if name.endswith(".py"):
                 take_bytecode(source, os.path.join(folder, name))
         except (OSError, NotImplementedError):
-            pass  # it is compiled when it is wanted
+            pass  # it is compiled when it is needed
 END
 }
 
 by_seed() { seed venv && "$RHRUN_VENV/bin/python" -S -c 'import sys; print("Python", sys.version.split()[0])'; }
 by_venv() { "$python" -m venv $system "$RHRUN_VENV"; }
-# UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
+# UV_NO_CONFIG: a project's uv.toml is for that project's own venv.
 by_uv() { UV_NO_CONFIG=1 "$uv" venv --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"; }
 by_pip_outside() { # pip 22.3 or later
     "$python" -m venv --without-pip $system "$RHRUN_VENV" && "$python" -m pip --python "$RHRUN_VENV/bin/python" --version
 }
 by_virtualenv() { "$python" -m virtualenv $system "$RHRUN_VENV"; }
 
-# The first of these ways that makes one. said: its words.
+# Uses the first of these ways that succeeds. said: its output.
 try() {
     for way; do
         begin
