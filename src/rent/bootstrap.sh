@@ -1,12 +1,12 @@
-# What a rented machine does when it is told who rents it; bootstrap_text (src/rent/machine.h) puts the values in front:
-# user, login_key, host_key, host_key_private, token, expires, idle (seconds), deadline_by, idle_by (shutdown, kill_pid1
-# or nothing). For any POSIX shell; a second run does no harm.
+# Runs on a rented machine at its first boot, or at each boot. bootstrap_text (src/rent/machine.h) puts the values before it:
+# user, login_key, host_key, host_key_private, token, expires, idle (seconds), deadline_by, idle_by (shutdown, kill_pid1 or
+# nothing). For any POSIX shell; a second run does no harm.
 umask 077
 PATH=${PATH-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
-# ---- 1. the machine ends by itself, before anybody can log in ----
-# An image that is made of this machine has another folder of this name, so it does not end by our clock.
+# ---- 1. the machine's own deadline, before anybody can log in ----
+# A machine made from an image of this one has another folder under this name, so it does not end by our deadline.
 folder=/var/lib/cloud/instance
 [ -d "$folder/." ] || folder=/run/rhrun
 mkdir -p "$folder" || exit 1
@@ -23,7 +23,7 @@ put_token() {
     printf '%s\n' "$token" >/run/rhrun-token.new && mv /run/rhrun-token.new /run/rhrun-token
 }
 
-# It goes on until nothing is left that could.
+# It repeats until the machine is off.
 end_by() {
     while :; do
         if [ "$1" = kill_pid1 ]; then
@@ -49,8 +49,8 @@ agent_lives() {
     return 1
 }
 
-# The clock may still be wrong at boot, so the deadline has passed where two looks say it. How long nobody was there is
-# counted, for a clock may be set. The first agent may take as long as the slowest machine of the cluster.
+# The clock may be wrong at boot, so the deadline counts only if two looks in a row find it past. Idle time is counted in
+# steps, because a clock may be set. The first agent may come only when the slowest machine of the cluster is ready.
 watch() {
     trap '' HUP INT
     { echo -1000 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -74,7 +74,7 @@ watch() {
     done
 }
 
-# A second clock, of the system's own. It rings later: 5 minutes before that nobody but root may log in.
+# A second timer, the system's own. It fires later, because shutdown lets only root log in during its last 5 minutes.
 arm_shutdown() {
     left=$(((expires - $(date +%s)) / 60))
     [ "$left" -ge 0 ] || left=0
@@ -142,7 +142,7 @@ if [ -n "$host_key_private" ]; then
         *) rm -f "$file" ;;
         esac
     done
-    # Where the keys are named, and this one is not.
+    # If the configuration names keys, and not this one.
     config=/etc/ssh/sshd_config
     if grep -qi '^[[:space:]]*HostKey[[:space:]]' $config /etc/ssh/sshd_config.d/*.conf 2>/dev/null &&
         ! grep -qi '^[[:space:]]*HostKey[[:space:]].*/ssh_host_ed25519_key' $config /etc/ssh/sshd_config.d/*.conf 2>/dev/null; then
@@ -162,5 +162,5 @@ if [ -n "$host_key_private" ]; then
     fi >/dev/null 2>&1
 fi
 
-# ---- 4. who it is ----
+# ---- 4. the token ----
 /bin/sh "$machine" token
