@@ -1,4 +1,4 @@
-/* Metrics as curves, by uPlot: one plot for each metric, with the curves of all runs in it. */
+/* Metrics as curves, by uPlot: one plot per metric, with the curves of all runs. */
 "use strict";
 (function () {
   var h = R.h, MOST = 24;
@@ -13,7 +13,7 @@
   function lowest(curves) {
     return curves.reduce(function (a, b) { return b.rank >= 0 && (a.rank < 0 || b.rank < a.rank) ? b : a; }, curves[0]);
   }
-  /* Of a metric: [run, curve], in the order of the runs. */
+  /* The curves of a metric: [run, curve], in the order of the runs. */
   function chosen(metric, ranks, generations) {
     var list = [];
     R.runs.forEach(function (run) {
@@ -30,7 +30,7 @@
     });
     return list;
   }
-  /* The value that a curve ends with. */
+  /* The last value of a curve. */
   function lastOf(entry) {
     var ys = entry[1].data[2];
     for (var i = ys.length - 1; i >= 0; i--) if (ys[i] !== null) return ys[i];
@@ -51,7 +51,7 @@
     if (several.ranks || words.length === 0) words.push(R.rankWord(curve.rank));
     return words.join(", ");
   }
-  /* The steps of a curve that does not go up are put in order: uPlot wants that. */
+  /* Sorts the steps of a curve that goes back: uPlot needs ascending values. */
   function columns(curve, axis) {
     var xs = curve.data[axis === "time" ? 1 : 0], ys = curve.data[2];
     var order = xs.map(function (_, i) { return i; });
@@ -59,7 +59,7 @@
     var x = [], y = [];
     order.forEach(function (i) {
       var at = axis === "time" ? xs[i] / 1000 : xs[i];
-      if (x.length && x[x.length - 1] === at) { /* one value at each place: the one that is farther from the one before */
+      if (x.length && x[x.length - 1] === at) { /* one value per place: the one farther from the previous one */
         var before = y.length > 1 ? y[y.length - 2] : null;
         if (before !== null && ys[i] !== null && Math.abs(ys[i] - before) > Math.abs(y[y.length - 1] - before)) y[y.length - 1] = ys[i];
         return;

@@ -1,5 +1,5 @@
-/* The data of the page as objects, and what every part of the page asks of it. Times of a run are milliseconds since it
- * was opened. What comes from a run is text: it is only ever put in as text (dom.js). */
+/* The data of the page as objects, and the functions that all parts of the page share. Times of a run are milliseconds
+ * since it was opened. Everything from a run is text: the page inserts it only as text (dom.js). */
 "use strict";
 var R = { palette: 8 };
 
@@ -39,7 +39,7 @@ var R = { palette: 8 };
       made.attempt.log = made;
       return made;
     });
-    /* the run's own clock: its end, or the last that is known of one that is open */
+    /* by the run's own clock: its end or, for an open run, its last known time */
     run.endMs = run.closed_ms || R.madeMs;
     run.took = Math.max(0, run.endMs - run.opened_ms);
     run.label = run.job + " " + run.run.slice(0, 8);
@@ -50,11 +50,11 @@ var R = { palette: 8 };
 
   R.runs = raw.runs.map(read);
   R.chosen = R.runs[0];
-  /* A step has one colour in all runs. */
+  /* A step has the same colour in all runs. */
   var steps = [];
   R.runs.forEach(function (run) { run.attempts.forEach(function (a) { if (!a.ofRun && steps.indexOf(a.step) < 0) steps.push(a.step); }); });
   R.stepColor = function (step) { return R.color("c" + Math.max(0, steps.indexOf(step)) % R.palette); };
-  /* What an attempt is called: of a point the point's name. */
+  /* The name of an attempt: for a point, the point's name. */
   R.attemptName = function (run, a) {
     var p = a.point >= 0 ? run.points[a.point] : null;
     return p ? (a.step === "point" ? "" : a.step + " of ") + p.name : a.step;

@@ -1,5 +1,5 @@
-/* Elements, numbers in words, and what is shown beside the pointer. h() and svg() take text as text: there is no other way
- * in, so nothing that a run says can become an element. */
+/* Elements, numbers in words, and the box next to the pointer. h() and svg() take text as text; nothing else adds to
+ * the page, so no text of a run can become an element. */
 "use strict";
 (function () {
   function fill(node, props, children) {
@@ -29,7 +29,7 @@
 
   /* ---- sections ---- */
 
-  /* A part of the page: its head, and a link to it. Returns where its content goes. */
+  /* A part of the page: its head, and a link to it. Returns the element for its content. */
   R.section = function (id, title, tools) {
     var body = R.h("div");
     document.getElementById("main").appendChild(
@@ -47,7 +47,7 @@
     R.chosen = run;
     ofRun.forEach(function (draw) { draw(run); });
   };
-  /* Called now, and again when there is another width, or other colours. */
+  /* Called now, and again when the width or the colours change. */
   var sized = [];
   R.eachSize = function (node, draw) {
     var width = 0;
@@ -69,7 +69,7 @@
   R.color = function (name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   };
-  /* White or nearly black: what can be read better on a colour (#rrggbb). */
+  /* White or nearly black: the more readable one on a colour (#rrggbb). */
   R.ink = function (color) {
     var light = [1, 3, 5].reduce(function (sum, at, i) {
       var v = parseInt(color.slice(at, at + 2), 16) / 255;
@@ -96,7 +96,7 @@
 
   var kinds = { done: "good", ok: "good", failed: "bad", infra: "bad", timed_out: "bad", "timed out": "bad", unknown: "bad", running: "busy" };
   var marks = { good: "\u2713 ", bad: "\u2715 ", busy: "\u25b6 " };
-  /* The name of a point, which may go on in the next line behind a comma. */
+  /* The name of a point, which may wrap after a comma. */
   R.broken = function (name) {
     return name.split(",").map(function (part, i) { return i ? [",", R.h("wbr"), part] : part; });
   };
@@ -133,13 +133,13 @@
   R.time = function (ms) {
     return new Date(ms).toLocaleString("en-GB", { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
   };
-  /* A value as a number, where all of it is one; else null. */
+  /* A value as a number, if all of it is one; else null. */
   R.numeric = function (text) {
     return /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/.test(text) ? Number(text) : null;
   };
   R.rankWord = function (rank) { return rank < 0 ? "launcher" : "rank " + rank; };
 
-  /* ---- beside the pointer ---- */
+  /* ---- next to the pointer ---- */
 
   var tip = R.h("div", { id: "tip", hidden: true, role: "status" });
   document.body.appendChild(tip);
@@ -157,7 +157,8 @@
 
   /* ---- tables ---- */
 
-  /* columns: {title, num, text, mono, value(row) -> to sort by, cell(row) -> what is shown}. At first `limit` rows are shown. */
+  /* columns: {title, num, text, mono, value(row) -> sort key, cell(row) -> content}. At first `limit` rows are
+   * shown. */
   R.table = function (columns, rows, options) {
     options = options || {};
     var by = -1, up = true, limit = options.limit || 200, body = R.h("tbody"), more = R.h("p", { class: "note" });

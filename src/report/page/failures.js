@@ -1,4 +1,4 @@
-/* What failed, first what failed first, with what it said; and what was decided then. */
+/* The failed attempts, the earliest first, each with its last output; and the decisions that followed. */
 "use strict";
 (function () {
   var h = R.h, MOST = 20;

@@ -1,5 +1,5 @@
-/* Excerpts of logs: of each attempt its head, its tail, and what stands before a failure. The search is over all that is in
- * the page. */
+/* Excerpts of logs: for each attempt its head, its tail, and the lines before a failure. The search covers everything
+ * in the page. */
 "use strict";
 (function () {
   var h = R.h, MOST = 600, show = null;
@@ -7,7 +7,7 @@
   function marked(text, word) {
     if (!word) return text;
     var parts = [], lower = text.toLowerCase(), at = 0, hit;
-    if (lower.length !== text.length) return text; /* a letter that has another length in lower case: not marked */
+    if (lower.length !== text.length) return text; /* a letter has another length in lower case: mark nothing */
     while ((hit = lower.indexOf(word, at)) >= 0 && parts.length < 200) {
       parts.push(text.slice(at, hit), h("mark", null, text.slice(hit, hit + word.length)));
       at = hit + word.length;
@@ -36,7 +36,7 @@
     var word = "", box = h("input", { type: "search", placeholder: "Search in all excerpts", "aria-label": "Search in all excerpts" }), pick = h("span");
     var body = R.section("logs", "Logs", [pick, box]), chosen = 0, current = R.chosen, timer = null;
 
-    function first(run) { /* what one looks for: what failed first, else the launch */
+    function first(run) { /* the log to show first: of the first failure, else of the launch */
       var failed = -1, launch = -1, best = null;
       run.logs.forEach(function (log, i) {
         if (log.attempt.failed && (best === null || log.attempt.to < best)) { failed = i; best = log.attempt.to; }

@@ -1,4 +1,4 @@
-/* The page from top to bottom. A part that fails leaves the others as they are, and says so. */
+/* The page from top to bottom. A part that fails says so and leaves the others alone. */
 "use strict";
 (function () {
   ["sweep", "overview", "curves", "timeline", "failures", "ranks", "logs", "compare", "provenance"].forEach(function (part) {
@@ -9,7 +9,7 @@
       console.error(e);
     }
   });
-  /* the link of what is being read */
+  /* the link of the visible part */
   var links = Array.prototype.slice.call(document.querySelectorAll("#links a")), waiting = false;
   function here() {
     var found = links[0];

@@ -1,4 +1,4 @@
-/* What one wants to know first: how it ended, how long it took, the last values. */
+/* The first facts: how the run ended, how long it took, the last values. */
 "use strict";
 (function () {
   var h = R.h;

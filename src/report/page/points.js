@@ -1,4 +1,4 @@
-/* The points of a sweep, or several runs: a table that can be sorted, and a line for each through all that varies. */
+/* The points of a sweep, or several runs: a sortable table, and a line for each across all values that vary. */
 "use strict";
 (function () {
   var h = R.h, svg = R.svg;
@@ -24,7 +24,7 @@
 
   /* ---- parallel coordinates ---- */
 
-  /* From 0 (below) to 1: numbers by size, or by order of magnitude where they span several; words in their order. */
+  /* From 0 (bottom) to 1: numbers by size, or by order of magnitude if they span several; words in their order. */
   function axisOf(key, name) {
     var texts = R.points.map(function (p) { return valueOf(p, key, name); }).filter(function (t) { return t !== null; });
     var numbers = texts.map(R.numeric), numeric = numbers.every(function (v) { return v !== null; }) && texts.length > 0;
@@ -47,7 +47,8 @@
     else axis.ticks = [0, 0.25, 0.5, 0.75, 1].map(function (t) { return [R.number(Number((log ? low * Math.pow(high / low, t) : low + (high - low) * t).toPrecision(3))), t]; });
     return axis;
   }
-  /* From low to high, dark to light (in the dark: light to dark): one that those who see few colours can tell, too. */
+  /* From low to high, dark to light (in the dark theme: light to dark): a scale that colour-blind readers can tell
+   * apart too. */
   function ramp(t) {
     var dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
     var stops = dark ? [[103, 125, 240], [57, 190, 190], [250, 224, 92]] : [[68, 1, 84], [33, 130, 150], [196, 140, 0]];

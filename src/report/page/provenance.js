@@ -1,4 +1,4 @@
-/* Where a run comes from: what it was started with, and on what. */
+/* The origin of a run: what it was started with, and on what. */
 "use strict";
 (function () {
   var h = R.h;

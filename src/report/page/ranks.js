@@ -1,4 +1,4 @@
-/* Who ran where, and how each ended. */
+/* Which rank ran where, and how each ended. */
 "use strict";
 (function () {
   R.ranks = function () {

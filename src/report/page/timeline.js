@@ -1,10 +1,10 @@
-/* Steps on their nodes in time: a lane for each node, a bar for each attempt. Attempts of one node that overlap stand below
- * each other. */
+/* Steps on their nodes over time: a lane for each node, a bar for each attempt. Overlapping attempts of a node are
+ * below each other. */
 "use strict";
 (function () {
   var h = R.h, svg = R.svg, LANES = 60, BAR = 20;
 
-  /* Round numbers of milliseconds, at most about `most` of them. */
+  /* Round numbers of milliseconds, about `most` of them at most. */
   function ticks(from, to, most) {
     var units = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5, 288e5, 432e5, 864e5];
     var each = units.find(function (u) { return (to - from) / u <= most; }) || 864e5 * Math.ceil((to - from) / 864e5 / most);
