@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hooks of mkdocs.yml: pages name files of the repository, which the site brings along, and it publishes the schemas where their $id says."""
+"""Hooks of mkdocs.yml: the site includes the repository files that pages name, and has each schema at the address in its $id."""
 import pathlib
 import re
 import shutil
@@ -17,7 +17,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def target(path):
-    """Where the site has a file of the repository: schemas at schema/, others at files/."""
+    """The place of a repository file in the site: schemas at schema/, others at files/."""
     return path if path.startswith("schema/") else f"files/{path}"
 
 

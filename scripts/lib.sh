@@ -12,14 +12,14 @@ die() {
     exit 1
 }
 
-# What the build needs, and what the tests need beyond it (Debian 12+, Ubuntu 22.04+).
+# Packages for the build, and further ones for the tests (Debian 12+, Ubuntu 22.04+).
 build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-dev libpcre2-dev libssh2-1-dev
     libuv1-dev libsqlite3-dev libjansson-dev libssl-dev libcurl4-openssl-dev libgit2-dev zlib1g-dev
     libxml2-dev openssh-client)
 # shellcheck disable=SC2034
 test_packages=(libcmocka-dev openssh-server openssh-client openssl nghttp2-server python3 python3-venv procps git)
 
-# Is all there that the build needs, wherever it is from?
+# True if everything for the build is there, from any source.
 can_build() {
     local program
     for program in cmake ninja pkg-config cc musl-gcc; do
@@ -59,7 +59,7 @@ need_packages() {
 apt_install() {
     local run=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
     [ "$(id -u)" = 0 ] || run=(sudo "${run[@]}")
-    # A list that is there but old names packages that are gone: so a failed install refreshes it once.
+    # An old package list names packages that are gone: so a failed install refreshes it once.
     if ! "${run[@]}" install -y --no-install-recommends "$@" </dev/null >"$root/build/apt.log" 2>&1; then
         "${run[@]}" update </dev/null >"$root/build/apt.log" 2>&1 || { tail -5 "$root/build/apt.log" >&2; return 1; }
         "${run[@]}" install -y --no-install-recommends "$@" </dev/null >"$root/build/apt.log" 2>&1 ||
@@ -67,7 +67,7 @@ apt_install() {
     fi
 }
 
-# How far the build is that ninja tells of: in one line on a terminal, else in a line per quarter; nothing without $show.
+# Progress of a build from ninja's output: one line on a terminal, else a line per quarter; nothing without $show.
 show_progress() {
     local line done all quarter=0 now
     [ -n "${show:-}" ] || exec cat >/dev/null
@@ -85,8 +85,8 @@ show_progress() {
     done
 }
 
-# build_preset PRESET [TARGET...]: configure and build all, or these alone, in build/PRESET; prints the log only when it fails;
-# with show=1 also how far it is.
+# build_preset PRESET [TARGET...]: configures and builds all, or only these targets, in build/PRESET; prints the log only on
+# failure; with show=1 also the progress.
 build_preset() {
     local preset=$1 log=$root/build/$1.log targets=()
     shift
@@ -105,8 +105,8 @@ build_preset() {
     fi
 }
 
-# results_counts FILE: "PASSED FAILED SKIPPED CUT" of what tests/e2e/limit.py wrote, then a line "failed NAME" or "cut NAME" of
-# each such test. A test that has not ended was cut, whoever ended the session.
+# results_counts FILE: "PASSED FAILED SKIPPED CUT" from the file of tests/e2e/limit.py, then a line "failed NAME" or "cut NAME"
+# for each such test. A test that has not ended was cut, however the session ended.
 results_counts() {
     [ -s "$1" ] && awk -F'\t' '
         $1 == "collected" || $1 == "started" { if (!($2 in seen)) { seen[$2]; order[n++] = $2 } next }
