@@ -24,7 +24,7 @@ if(RHRUN_WERROR)
   list(APPEND agent_flags -Werror)
 endif()
 
-# Of this machine, whatever the agent is for.
+# Built for this machine, whatever the agent's architecture.
 set(strip_source ${CMAKE_SOURCE_DIR}/cmake/strip_sections.c)
 if(CMAKE_CROSSCOMPILING)
   find_program(RHRUN_HOST_CC NAMES cc gcc clang REQUIRED)
@@ -45,7 +45,7 @@ function(rhrun_build_agent target compiler out)
   else() # gcc before 12: the few KB that -Os is larger must not break the bound of 100 KB
     set(small -Os -fstack-protector)
   endif()
-  # clang does not know all of them; glibc's headers have functions with floating-point numbers, which the agent has not
+  # clang does not know all of these flags; glibc's headers use floating-point numbers, which -mgeneral-regs-only refuses
   foreach(flag -flto-partition=one -mgeneral-regs-only -fno-caller-saves -fno-jump-tables -fno-move-loop-invariants
           -fno-tree-tail-merge -fno-tree-sra -fno-forward-propagate -fipa-pta)
     execute_process(COMMAND ${compiler} -O2 -Werror ${flag} -include stdlib.h -S -o /dev/null -x c /dev/null
@@ -54,7 +54,7 @@ function(rhrun_build_agent target compiler out)
       list(APPEND small ${flag})
     endif()
   endforeach()
-  # one page for all: the default of lld, and zig, which uses it, refuses the flag
+  # all segments share pages: lld does so by default, and zig, which uses lld, refuses the flag
   set(test ${CMAKE_BINARY_DIR}/agent-test.c)
   file(WRITE ${test} "int main(void) { return 0; }")
   execute_process(COMMAND ${compiler} -static -Wl,-z,noseparate-code -o ${test}.out ${test} RESULT_VARIABLE known OUTPUT_QUIET ERROR_QUIET)
@@ -70,7 +70,7 @@ function(rhrun_build_agent target compiler out)
   add_custom_target(${target} ALL DEPENDS ${out})
 endfunction()
 
-# The unit tests come after this file: what concerns them waits until they are known.
+# The unit tests are defined after this file, so this function runs once they are known.
 function(rhrun_agent_tests)
   if(NOT RHRUN_TESTS)
     return()
@@ -93,7 +93,7 @@ function(rhrun_agent_tests)
     file(CHMOD ${CMAKE_BINARY_DIR}/agent-aarch64/run PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
     foreach(test ${conversations})
       if(test STREQUAL "test_wire_disk")
-        continue() # about what lies on the disk, which is the same
+        continue() # it tests files on the disk, which are the same
       endif()
       add_dependencies(${test} rhrun_agent_aarch64)
       add_test(NAME ${test}_aarch64 COMMAND ${test})

@@ -1,6 +1,6 @@
-# cmake -DSOURCE=FOLDER -DOUT=FILE -P commit.cmake: writes C with the commit that SOURCE is at: "1a2b3c4d5e6f", with "-dirty" where
-# tracked files differ from the commit, "" where it is not known. An archive of git carries its commit in commit.txt. FILE is
-# left alone where it says so already.
+# cmake -DSOURCE=FOLDER -DOUT=FILE -P commit.cmake: writes C with the commit of SOURCE: "1a2b3c4d5e6f", with "-dirty" if tracked
+# files differ from the commit, "" if it is unknown. A git archive has its commit in commit.txt. FILE is not written if it has
+# this commit already.
 set(commit "")
 if(EXISTS ${SOURCE}/.git)
   execute_process(COMMAND git -C ${SOURCE} describe --always --abbrev=12 --exclude * --dirty

@@ -1,4 +1,4 @@
-# What `cmake --install` and packages put where: the program, its man page, completions, schemas, notices.
+# The files of `cmake --install` and of packages: the program, its man page, completions, schemas, notices.
 include(GNUInstallDirs)
 install(TARGETS rhrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES docs/rhrun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

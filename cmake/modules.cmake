@@ -1,5 +1,5 @@
 # rhrun_module(NAME [USES modules...] [LIBS targets...]): the static library of src/NAME. Unit tests
-# link one module and what it names here, so a call upwards does not link.
+# link one module and the libraries that it names here, so a call upwards does not link.
 function(rhrun_module name)
   cmake_parse_arguments(M "" "" "USES;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
@@ -29,8 +29,8 @@ function(rhrun_embed target symbol file)
   set_source_files_properties(${out} PROPERTIES OBJECT_DEPENDS ${file})
 endfunction()
 
-# rhrun_embed_files(TARGET SYMBOL FILES...): puts all of them into TARGET as SYMBOL[], rows of {name without its extension, text,
-# size}; a row of zeros is the end.
+# rhrun_embed_files(TARGET SYMBOL FILES...): puts the files into TARGET as SYMBOL[], rows of {name without its extension, text,
+# size}; a row of zeros ends it.
 function(rhrun_embed_files target symbol)
   set(out ${CMAKE_BINARY_DIR}/embed/${symbol}.S)
   set(data "")

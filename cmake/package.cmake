@@ -1,4 +1,4 @@
-# A Debian package of what is built: cpack -G DEB (docs/install.md). cpack builds nothing: build the target rhrun before.
+# A Debian package of the built files: cpack -G DEB (docs/install.md). cpack builds nothing: build the target rhrun first.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME rhrun)
@@ -17,7 +17,7 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Loaded when needed, so no tool finds them; and programs that rhrun calls.
+# Libraries that are loaded when needed, so no tool finds them; and programs that rhrun calls.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4 | libcurl4t64, libxml2 | libxml2-16, git, openssh-client")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/packaging/deb/layout.cmake)
