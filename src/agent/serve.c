@@ -30,8 +30,7 @@ static void handle_hello(struct server *s, struct wire_in *in, struct arena *scr
     if (s->open) {
         fail(s, "a second HELLO on one connection");
     } else if (v != WIRE_VERSION) {
-        error_set(&err, ERROR_PROTOCOL, "protocol version %u is not spoken here: this agent speaks %u", v,
-                  WIRE_VERSION);
+        error_set(&err, ERROR_PROTOCOL, "protocol version %u is not supported: this agent speaks %u", v, WIRE_VERSION);
         fail(s, err.text);
     } else if (!wire_get_hello(in, &hello) || !wire_in_done(in)) {
         fail(s, "malformed HELLO");

@@ -70,8 +70,7 @@ static void fail_file(struct server *s, const char *path)
     int errnum = errno;
     CLEANUP(cleanup_free) char *copy = xstrdup(path); /* it may be in memory that is freed here */
     if (errnum == EISDIR)
-        fail(s, errnum, "a folder with other files stands where \"%s\" of the tree belongs (in \"%s\")", copy,
-             s->sync.tree.path);
+        fail(s, errnum, "a folder with other files is in the way of \"%s\" (in \"%s\")", copy, s->sync.tree.path);
     else
         fail(s, errnum, "could not write \"%s\" in \"%s\"", copy, s->sync.tree.path);
 }
@@ -133,7 +132,7 @@ static void try_lock(struct server *s)
         error_errno(&err, ERROR_INFRA, errno, "cannot lock \"%s\"", y->tree.dir);
         give_up(s, err.text);
     } else if (mono_ns() > y->deadline_ns) {
-        error_set(&err, ERROR_INFRA, "could not lock \"%s\": another transfer to \"%s\" goes on", y->tree.dir,
+        error_set(&err, ERROR_INFRA, "could not lock \"%s\": another transfer to \"%s\" is running", y->tree.dir,
                   y->tree.path);
         give_up(s, err.text);
     }
@@ -185,7 +184,7 @@ static void begin(struct server *s, const struct wire_sync *m, struct arena *scr
     if (!server_claimable(s, m->attempt, m->slot, scratch)) {
         /* answered */
     } else if (s->sync.phase != SYNC_NONE) {
-        out_fault(&s->out, m->attempt, "another transfer goes on: attempt %s", s->sync.attempt);
+        out_fault(&s->out, m->attempt, "another transfer is running: attempt %s", s->sync.attempt);
     } else if (claim(s, m, &err) < 0) {
         out_fault(&s->out, m->attempt, "%s", ledger_reason(&s->ledger, &err, scratch));
         ledger_forget(&s->ledger, m->attempt, &err);
@@ -348,7 +347,7 @@ static bool file_data(struct server *s, struct wire_in *in)
     if (!is_open(s, WIRE_FILE_DATA, attempt))
         return true;
     if (!s->sync.file.open)
-        fail(s, EPROTO, "data came, but of no file");
+        fail(s, EPROTO, "file data without a file");
     else if (sync_file_more(&s->sync, data, len) < 0)
         fail_file(s, s->sync.file.path);
     return true;

@@ -62,7 +62,7 @@ bool landing_link_inside(const char *path, const char *target)
 
 static int stands_in_the_way(struct landing *p, const char *path, struct error *err)
 {
-    return error_set(err, ERROR_IO, "could not write \"%s/%s\": a link or a file stands where a folder belongs", p->to,
+    return error_set(err, ERROR_IO, "could not write \"%s/%s\": a link or a file is in the way of a folder", p->to,
                      path);
 }
 

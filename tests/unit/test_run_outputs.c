@@ -215,7 +215,7 @@ static void test_link_in_the_way(void **unused)
     assert_int_equal(symlink(outside, local(job, 0, "sub")), 0);
     assert_int_equal(sim_job_run(job, 0), 3);
     assert_int_equal(job->result.status, RUN_OPEN);
-    assert_non_null(strstr(job->result.error.text, "a link or a file stands where a folder belongs"));
+    assert_non_null(strstr(job->result.error.text, "a link or a file is in the way of a folder"));
     assert_false(exists(arena_printf(job->arena, "%s/file", outside)));
     assert_int_equal(unlink(local(job, 0, "sub")), 0);
     assert_int_equal(sim_job_run(job, 0), 0);

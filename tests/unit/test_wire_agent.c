@@ -570,7 +570,7 @@ static void test_other_version(void **state)
     wire_end(&b, frame);
     send_buf(&p, &b);
     char want[64];
-    snprintf(want, sizeof want, "protocol version %u is not spoken", WIRE_VERSION + 1);
+    snprintf(want, sizeof want, "protocol version %u is not supported", WIRE_VERSION + 1);
     expect_refusal(&p, want);
 }
 
