@@ -23,8 +23,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Provider:
-    """Asks one step after the other; what a step extracts is an input of those behind it. sign(host, path, body) gives the headers
-    that say who asks."""
+    """Sends one step after the other; values that a step extracts are inputs of later steps. sign(host, path, body) returns the
+    headers that authenticate the request."""
 
     def __init__(self, name, sign=None, **env):
         self.name = name
@@ -74,7 +74,7 @@ class Provider:
         return inputs
 
     def poll(self, result, **inputs):
-        """A result that is pending, once it is not."""
+        """Waits for a pending result."""
         end = time.monotonic() + harness.TIMEOUT
         while result["outcome"] == "pending" and time.monotonic() < end:
             result = self.ask("poll", **{**inputs, **result["values"]})

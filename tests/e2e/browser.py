@@ -18,7 +18,7 @@ TIMEOUT = 60
 
 
 def program():
-    """The browser's program; skips the test, or fails it where everything is to be there."""
+    """The browser's program; without one skips the test, or fails it if everything is required."""
     found = os.environ.get("RHRUN_TEST_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
     if not found:
         harness.missing("a browser", "apt-get install chromium-headless-shell")
@@ -54,7 +54,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    # -- the protocol: JSON with a NUL behind --
+    # -- the protocol: JSON, ended by a NUL --
 
     def _next(self, end):
         while b"\0" not in self.buffer:
@@ -96,14 +96,14 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
                 return answer["result"]
 
-    # -- what tests do --
+    # -- calls for tests --
 
     def view(self, width=1280, height=900, dark=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def open(self, path):
-        """Seconds until the page had drawn all of itself."""
+        """Seconds until the page was drawn completely."""
         self.problems, self.requests = [], []
         began = time.monotonic()
         self.call("Page.navigate", url=f"file://{path}")
@@ -111,7 +111,7 @@ class Browser:
             if time.monotonic() - began > TIMEOUT:
                 raise TimeoutError(f"{path} is not ready; {self.problems}")
             time.sleep(0.01)
-        # two frames: what was drawn is on the screen
+        # after two frames the drawing is on the screen
         self.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
         return time.monotonic() - began
 

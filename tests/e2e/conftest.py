@@ -18,7 +18,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "leaves(reason): processes may outlive the test on purpose")
 
 
-# A worker of pytest-xdist takes a test at a time, in this order: what takes longest first, so that it is not alone at the end.
+# A worker of pytest-xdist takes one test at a time, in this order: the longest first, so that none runs alone at the end.
 LONGEST = ("test_hf_example.py", "test_torchrun.py", "test_crash.py", "test_launchers.py", "test_power.py")
 
 

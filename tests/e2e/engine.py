@@ -59,7 +59,7 @@ class Engine:
         return done.stdout.strip()
 
     def start(self, name):
-        """A container that only sleeps, on this machine's network."""
+        """A container that does nothing but sleep, on this machine's network."""
         self.docker("run", "-d", "--name", name, "--network", "host", "--init", IMAGE, "sleep", "100000")
         return {"name": name, "exec": ["docker", "exec", "-i", name, "sh"], "address": "127.0.0.1"}
 
@@ -72,7 +72,7 @@ class Engine:
             self.clear()
         self.daemon.terminate()
         self.daemon.wait(30)
-        # What dockerd leaves mounted (a container with the host's network) would keep the folder.
+        # Mounts that dockerd leaves (a container with the host's network) would keep the folder.
         subprocess.run(["umount", "-l", self.folder / "exec/netns/default"], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -86,7 +86,7 @@ def dockerd():
 
 @pytest.fixture
 def engine(dockerd, request):
-    """The engine, which a test's box knows; without a container when the test has ended."""
+    """The engine, set in the test's box; its containers are removed when the test has ended."""
     if "box" in request.fixturenames:
         box = request.getfixturevalue("box")
         box.env.update({key: dockerd.env[key] for key in ("DOCKER_HOST", "DOCKER_CONFIG")})

@@ -25,12 +25,12 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RHRUN = pathlib.Path(os.environ.get("RHRUN_BIN") or ROOT / "build/release/rhrun").resolve()
 REQUIRE_ALL = os.environ.get("RHRUN_TEST_REQUIRE") == "all"
-# A sanitized binary is slow, and a busy machine slower: limits are generous, they only end what hangs.
+# A sanitized binary is slow, and a busy machine slower: limits are generous, and only end tests that hang.
 TIMEOUT = 90
 
 
 def missing(what, how):
-    """Skips the test, or fails it where everything is to be there."""
+    """Skips the test, or fails it if everything is required."""
     text = f"{what} is not here: {how}"
     if REQUIRE_ALL:
         pytest.fail(text)
@@ -45,7 +45,7 @@ def require(what):
     elif what == "mount":
         done = subprocess.run(["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"], capture_output=True)
         if done.returncode != 0:
-            # No package brings this: a container without the right to mount cannot have it.
+            # No package provides this: a container without the right to mount cannot have it.
             pytest.skip("mounting is not allowed here (needs root with CAP_SYS_ADMIN)")
     elif what == "hostname":
         if subprocess.run(["unshare", "-u", "hostname", "x"], capture_output=True).returncode != 0:
@@ -113,12 +113,12 @@ def processes():
 
 
 def processes_of(folder):
-    """Those that belong to a folder: it is in their environment, arguments or working directory."""
+    """The processes of a folder: it is in their environment, arguments or working directory."""
     needle, hit = str(folder).encode(), []
     for pid in os.listdir("/proc"):
         if not pid.isdigit() or int(pid) == os.getpid():
             continue
-        # Looked at in full only then: there are hundreds of others, and this is asked again and again.
+        # Only these are read in full: there are hundreds of others, and this is called again and again.
         if needle in _read(pid, "environ") or needle in _read(pid, "cmdline") or _is_below(pid, needle):
             hit.append(Process(int(pid)))
     return [p for p in hit if p.state not in "ZX"]
@@ -157,7 +157,7 @@ def wait_for(condition, timeout=TIMEOUT, what="the condition"):
 # ---- schemas ----
 
 def check_schema(document, name):
-    """Against the schema that is published in schema/NAME, by another implementation than ours."""
+    """Checks against the published schema/NAME, with another implementation than ours."""
     jsonschema = require("jsonschema")
     schema = json.loads((ROOT / "schema" / name).read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -196,7 +196,7 @@ class Result:
 
 
 class Running:
-    """An rhrun that was started and not waited for; its output goes to files."""
+    """An rhrun in the background; its output goes to files."""
 
     def __init__(self, box, args, env, cwd, prefix=()):
         self.args = args
@@ -324,7 +324,7 @@ class Box:
         return [p for p in processes_of(self.dir) if p.pid != os.getpid()]
 
     def end(self):
-        """Ends everything of this box; returns what was still there after a moment's grace."""
+        """Ends all processes of this box; returns those that were still there after a moment's grace."""
         for r in self.running:
             if r.alive:
                 r.kill9()
@@ -398,7 +398,7 @@ class Fleet:
         return [self.lines(i, name) for i in range(1, self.count + 1)]
 
     def cluster(self, **more):
-        """The `cluster` of a spec that means this fleet."""
+        """The `cluster` of a spec for this fleet."""
         cluster = {"hosts": [f"node{i}" for i in range(1, self.count + 1)], "ssh_config": str(self.dir / "ssh_config")}
         cluster.update(more)
         return {k: v for k, v in cluster.items() if v is not None}

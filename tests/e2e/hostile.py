@@ -61,10 +61,10 @@ class Node:
         with self.lock:
             give(1, data)
 
-    # ---- what rhrun says ----
+    # ---- messages of rhrun ----
 
     def from_controller(self, kind, payload):
-        """True: the agent is to hear of it."""
+        """True: it is passed on to the agent."""
         r = Reader(payload)
         if kind == GLOB:
             token = r.u64()
@@ -88,7 +88,7 @@ class Node:
             if last:
                 return
 
-    # ---- what the agent says ----
+    # ---- messages of the agent ----
 
     def from_agent(self, kind, payload):
         flood = self.lies.get("flood", {})
@@ -204,5 +204,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except OSError:  # rhrun has had enough
+    except OSError:  # rhrun has closed the connection
         sys.exit(0)

@@ -16,7 +16,7 @@ RANK = ("passed", "skipped", "failed", "cut")
 
 
 class Results:
-    """Of the process that has all reports: with pytest-xdist, the one that started the workers."""
+    """For the process that has all reports: with pytest-xdist, the one that started the workers."""
 
     def __init__(self, path):
         self.file = open(path, "w", encoding="utf-8", buffering=1)
@@ -88,7 +88,7 @@ def bounded(item):
 
 
 class Begins:
-    """Inside of pytest's own wrappers, whose other halves count on them."""
+    """Inside pytest's own wrappers, because their second halves depend on the first."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):

@@ -20,8 +20,8 @@ from harness import Box
 
 FAIL_STATUS = 7
 STATUSES = {0, 1, 3, 130}
-LATE_S = 6      # how long a request may come late: as the round's provider file says
-SETTLE_S = 1.0  # how long the list may hide what is there, where the round's provider file says so
+LATE_S = 6      # how late a request may be done: as in the round's provider file
+SETTLE_S = 1.0  # how long the list may hide a machine, if the round's provider file says so
 
 WORKER = r"""
 me="run=$RHRUN_RUN_ID attempt=$RHRUN_ATTEMPT restart=${TORCHELASTIC_RESTART_COUNT:-0} rank=$RANK at=$(hostname)"
@@ -60,7 +60,7 @@ class Event:
 
 
 class Witness:
-    """Where workers tell what they do, each line answered once it is kept. Lines are of the round whose seed they begin with."""
+    """Receives the reports of workers, and answers each line once it is kept. A line begins with the seed of its round."""
 
     def __init__(self):
         kept = self.kept = {}
@@ -105,7 +105,7 @@ class Story:
         self.nodes, self.per_node = self.chance.choice([1, 1, 2, 2, 3, 4]), self.chance.choice([1, 1, 2])
         self.down = self.chance.choice(["always", "always", "always", "never", {"idle": "1s"}])
         self.fails = self.chance.random() < 0.2
-        self.kept_up = False  # somebody asked for machines that stay
+        self.kept_up = False  # a command asked for machines that stay
         self.write()
 
     def say(self, text):
@@ -153,7 +153,7 @@ class Story:
         return r
 
     def spoil(self):
-        """Faults of the requests to come."""
+        """Faults for the next requests."""
         for _ in range(self.chance.choice([0, 1, 1, 2, 3])):
             kind = self.chance.choice(["create", "create", "create", "start", "list", "delete", "net_create", "net_delete"])
             whats = ["drop_before", "drop_after", "500_before", "500_after", "429", "cut", "late", "late_drop"]
@@ -166,7 +166,7 @@ class Story:
             self.flaky.fault(kind, what, times, after, delay)
 
     def take_one(self):
-        """A machine ends, and no rhrun has a hand in it."""
+        """A machine ends without any rhrun."""
         there = self.machines()
         if there:
             name, _ = self.chance.choice(there)
@@ -194,7 +194,7 @@ class Story:
         self.agrees(words, r)
 
     def agrees(self, words, r):
-        """What was told is so."""
+        """Checks that the messages are true."""
         machines = self.machines()
         for cluster in re.findall(r"cluster (\S+): all of its machines are gone", r.err):
             if any(c == cluster for _, c in machines):
@@ -220,7 +220,7 @@ class Story:
             if cluster not in known:
                 self.fail(f"machine {machine} is there, and its cluster {cluster} is over")
 
-    # ---- what workers did ----
+    # ---- the workers ----
 
     def job_is_done(self, r):
         if self.fails:
@@ -280,7 +280,7 @@ class Story:
         self.secret_is_kept()
 
     def stays(self):
-        """What the spec or `up` wants to stay is there, until it is asked back."""
+        """Machines that the spec or `up` keeps are there until a command gives them back."""
         stays = self.not_over()
         if not stays:
             return
@@ -303,7 +303,7 @@ FAIL_RC = 1
 
 
 def play(seed, folder, engine, witness):
-    """(None or what did not hold, what happened)"""
+    """(None or the violated rule, the events)"""
     story = None
     try:
         story = Story(seed, pathlib.Path(folder), engine, witness)
@@ -312,7 +312,7 @@ def play(seed, folder, engine, witness):
         return (f"processes outlived the round: {left}" if left else None), story.lines
     except Violation as e:
         fault = str(e)
-    except BaseException as e:  # pytest.fail is no Exception
+    except BaseException as e:  # pytest.fail raises no Exception
         import traceback
         fault = f"{e}\n{traceback.format_exc()}"
     if story:

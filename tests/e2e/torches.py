@@ -18,7 +18,7 @@ from test_hf_example import INSTALL, TORCH, pip_settings, wheel_is_here
 
 VENV = ROOT / "build/torch-venv"
 PARSERS = ROOT / "build/torch-parsers"
-# The smallest wheels there are of a version: nothing of them is run but Python that knows no platform.
+# The smallest wheels of each version: only their platform-independent Python is run.
 SMALL = {"1.13.1": ("3.10", "macosx_11_0_arm64"), "2.15.0": ("3.12", "macosx_14_0_arm64")}
 NEEDED = "torch.distributed.run, accelerate"
 
@@ -66,20 +66,20 @@ def has_torch(python):
 
 @contextlib.contextmanager
 def venv_lock():
-    """Two runs of the tests at once, or two workers of one."""
+    """Against two runs of the tests at once, or two workers of one."""
     VENV.parent.mkdir(exist_ok=True)
     with open(VENV.parent / "torch-venv.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-# A third of what importing torch takes is searching all that it makes for garbage, meanwhile and once more at the end. That says
-# nothing of a launcher, so the venv's python leaves it.
+# A third of the time to import torch is garbage collection, during the import and once more at the end. No launcher needs it, so
+# the venv's python leaves it out.
 QUICK = "import atexit, gc; gc.disable(); atexit.register(gc.freeze)\n"
 
 
 def install(*packages):
-    # NO_COMPILE=0 is pip's way to say no-compile: what is imported is compiled then, which is little of what is installed.
+    # NO_COMPILE=0 is pip's way to say no-compile: only imported modules are compiled, a small part of the installed ones.
     env = {**os.environ, **pip_settings(), "DS_BUILD_OPS": "0", "PIP_NO_COMPILE": "0"}
     return subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", *packages], env=env, capture_output=True,
                           text=True, timeout=INSTALL)
@@ -91,11 +91,11 @@ def make_venv():
             subprocess.run(["python3", "-m", "venv", "--clear", str(VENV)], check=True, timeout=120)
             done = install(TORCH, "accelerate", "python-etcd")
             assert done.returncode == 0, done.stdout + done.stderr
-            assert has_torch(VENV / "bin/python")  # which compiles what the tests import
+            assert has_torch(VENV / "bin/python")  # this compiles the modules that the tests import
 
 
 def use_venv():
-    """Its python, which is quick and has its modules compiled."""
+    """Its python, which starts fast because its modules are compiled."""
     for folder in VENV.glob("lib/python3*/site-packages"):
         if not (folder / "rhrun-tests.pth").exists():
             (folder / "rhrun-tests.pth").write_text(QUICK)
@@ -118,7 +118,7 @@ def find():
 
 
 def find_deepspeed():
-    """A python that has deepspeed too; its sources are all that is installed, into the venv."""
+    """A python that has deepspeed too; only its sources are installed, into the venv."""
     python = find()
     if can_import(python, "deepspeed.launcher.launch"):
         return python
@@ -132,7 +132,7 @@ def find_deepspeed():
 
 
 def parser_files(version):
-    """A folder with the modules of a torch that its command line's parser is made of."""
+    """A folder with the modules of a torch that make up its command line's parser."""
     folder = PARSERS / version
     if folder.exists():
         return folder
@@ -144,7 +144,7 @@ def parser_files(version):
         done = subprocess.run(["python3", "-m", "pip", "-q", "download", "--no-deps", "--only-binary=:all:", "--platform", platform,
                                "--python-version", python, "--dest", f"{made}/wheel", f"torch=={version}"], capture_output=True,
                               text=True, timeout=INSTALL,
-                              env={**os.environ, "PIP_CONSTRAINT": os.devnull})  # what a machine's pip may install is no matter here
+                              env={**os.environ, "PIP_CONSTRAINT": os.devnull})  # limits of this machine's pip do not matter here
         assert done.returncode == 0, done.stdout + done.stderr
         os.mkdir(f"{made}/{version}")
         with zipfile.ZipFile(next(pathlib.Path(made, "wheel").iterdir())) as wheel:

@@ -1,4 +1,4 @@
-"""An https server on loopback that wants a password of whoever asks."""
+"""An https server on loopback that requires a password."""
 import contextlib
 import http.server
 import ssl
@@ -7,7 +7,7 @@ import threading
 
 @contextlib.contextmanager
 def wants_password(cert, key):
-    """Its port, and the paths that it was asked for."""
+    """Its port, and the requested paths."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -24,7 +24,7 @@ def wants_password(cert, key):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # a client that does not trust it goes away
+    server.handle_error = lambda *_: None  # a client that does not trust it disconnects
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -63,8 +63,8 @@ done
 
 
 def quick_python(box, name="quick-python"):
-    """real_python() for a test that is about something else than how a venv is made: ensurepip unpacks and compiles pip for
-    seconds, so in a venv of this interpreter pip is a copy of one that is ready."""
+    """real_python() for a test that is not about making venvs: ensurepip takes seconds to unpack and compile pip, so a venv of
+    this interpreter gets a copy of a prepared pip."""
     python = real_python("venv", "ensurepip")
     program = box.dir / "quick" / name
     program.parent.mkdir(exist_ok=True)

@@ -29,7 +29,8 @@ enum { DEADLINE_MS = 60000 };
 
 static char folder[256]; /* of the current test; HOME of its agents */
 
-/* Ids are of this process alone: whoever finds an attempt lost kills what carries its id, all over the machine. */
+/* Ids belong to this process alone: an agent that finds an attempt lost kills every process on the machine that carries
+ * its id. */
 static inline const char *attempt_id(const char *digit)
 {
     static char ids[16][WIRE_ID_LEN + 1], prefix[WIRE_ID_LEN + 1];
@@ -68,7 +69,7 @@ struct peer {
     pid_t pid;
     int fd;
     struct buf in;
-    struct buf output; /* spool bytes that came, from offset output_from */
+    struct buf output; /* received spool bytes, from offset output_from */
     uint64_t output_from;
     struct arena *arena;
     struct wire_facts facts;
@@ -106,7 +107,7 @@ static inline void peer_start(struct peer *p)
     peer_start_at(p, folder);
 }
 
-/* More bytes, or eof; fails the test when nothing comes. */
+/* Reads more bytes, or eof; fails the test if nothing comes. */
 static inline void peer_read(struct peer *p)
 {
     struct pollfd one = {.fd = p->fd, .events = POLLIN};
@@ -166,7 +167,7 @@ static inline void take_output(struct peer *p)
     buf_append(&p->output, data, len);
 }
 
-/* Waits for a frame of that type; output on the way is collected, anything else fails the test. */
+/* Waits for a frame of that type; collects output on the way, fails on anything else. */
 static inline struct wire_in expect(struct peer *p, enum wire_type want)
 {
     for (;;) {
@@ -324,7 +325,7 @@ static inline void expect_started(struct peer *p, const char *attempt)
     assert_string_equal(wire_get_string(&in), attempt);
 }
 
-/* What the workers wrote to stdout, out of the collected spool bytes. */
+/* The workers' stdout, from the collected spool bytes. */
 static inline char *output_text(struct peer *p)
 {
     struct buf text = {0};
@@ -342,7 +343,7 @@ static inline char *output_text(struct peer *p)
     return copy;
 }
 
-/* The one path that matches below the base folder. */
+/* The only path that matches below the base folder. */
 static inline char *base_path(struct peer *p, const char *pattern)
 {
     glob_t found;
@@ -375,7 +376,7 @@ static inline void peer_free(struct peer *p)
     arena_destroy(p->arena);
 }
 
-/* The usual end: the connection goes, the agent follows. */
+/* The usual end: the connection closes, then the agent ends. */
 static inline void peer_close(struct peer *p)
 {
     shutdown(p->fd, SHUT_RDWR);

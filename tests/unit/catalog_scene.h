@@ -1,4 +1,4 @@
-/* What the tests of the catalog share: rows from text, and the text of what was refused. */
+/* Shared by the tests of the catalog: rows from text, and the text of refusals. */
 #ifndef RHRUN_TEST_CATALOG_SCENE_H
 #define RHRUN_TEST_CATALOG_SCENE_H
 
@@ -47,7 +47,7 @@ static inline long scene_read(struct scene *s, const char *text)
     return scene_read_bytes(s, text, strlen(text));
 }
 
-/* A catalog of these rows, none of which is refused. */
+/* A catalog of these rows; none may be refused. */
 static inline void scene_rows(struct scene *s, const char *rows)
 {
     CLEANUP(cleanup_free) char *text = xasprintf("%s%s", HEADER, rows);

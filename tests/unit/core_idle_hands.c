@@ -1,4 +1,4 @@
-/* What every pair of hands without files, metrics and looks before a launch answers to the core: nothing is to be done. */
+/* Answers of hands without files, metrics and looks before a launch: there is nothing to do. */
 #include "rhrun/core.h"
 #include "rhrun/effects.h"
 

@@ -12,7 +12,7 @@ static bool chance(struct random_job *job, unsigned of_1000)
     return world_random(&job->rng) % 1000 < of_1000;
 }
 
-/* One of the faults that are left. */
+/* Uses one of the faults that are left. */
 static bool fault(struct random_job *job, unsigned of_1000)
 {
     bool strikes = chance(job, of_1000);
@@ -65,7 +65,7 @@ static struct world_program random_program(uint64_t seed, bool elastic, uint32_t
     return p;
 }
 
-/* Which launch it is, for a journal: the generation, behind those of the runs before. */
+/* Identifies the launch for a journal: the generation, counted after those of earlier runs. */
 static uint32_t launch_number(const struct world *w, const char *launch)
 {
     uint32_t number = world_generation(launch);
@@ -101,7 +101,7 @@ static struct random_file *file_of(struct random_job *job, const struct plan_ste
     return &job->files[output_of(step) - job->outputs][node];
 }
 
-/* Does the journal have it, as fetched since the launch began last, and in the run at hand? */
+/* Whether the journal has it as fetched, since the latest launch began and in the present run. */
 static bool is_here(const struct world *w, const struct plan_step *step, uint32_t node)
 {
     for (size_t i = w->journal_count; i-- > 0;) {
@@ -137,7 +137,7 @@ static struct made_up_track *track_of(struct random_job *job, uint32_t node, con
     return step->kind->phase == PHASE_SETUP ? &job->track[step->id][node] : NULL;
 }
 
-/* Has all of the launch that began last ended well? */
+/* Whether all of the latest launch has ended well. */
 static bool launch_is_whole(const struct random_job *job)
 {
     const struct spec_distributed *d = &job->spec.distributed;
@@ -159,7 +159,7 @@ static void check_order(struct random_job *job, uint32_t node, const struct plan
                     job->setup[i].name);
 }
 
-/* Is something gone that a step had made? */
+/* Whether something is gone that a step had made. */
 static bool is_unmade(const struct random_job *job)
 {
     for (size_t i = 0; i < job->spec.setup_count; i++)
@@ -225,13 +225,13 @@ static void ended(void *arg, const struct world_node *n, const struct world_reco
     job->launch_live[n->index] = false;
     if (!launch_is_whole(job))
         return;
-    job->launch_excused = job->epilog_failed || job->closed_badly; /* what speaks for another one comes later */
+    job->launch_excused = job->epilog_failed || job->closed_badly; /* a reason for another launch comes later */
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
         for (uint32_t k = 0; k < RANDOM_NODES_MAX; k++)
             job->track[i][k].launched = job->track[i][k].ok;
 }
 
-/* Has the run failed for want of files alone? Then its launch is kept. */
+/* Whether the run failed only because files were missing. Then its launch is kept. */
 static bool only_files_missed(const struct random_job *job)
 {
     struct state *s = world_replay(job->world);
@@ -268,7 +268,7 @@ static void durable(void *arg, const struct event *e)
     if (e->type == EVENT_RUN_OPENED && e->opened.from_step)
         job->from = NULL;
     if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN) {
-        bool lost = job->elastic && str_eq(end->tail, "the node is lost"); /* and the others went on */
+        bool lost = job->elastic && str_eq(end->tail, "the node is lost"); /* and the others continued */
         if (!job->disturbed[end->node] && !lost)
             violate(job, "the outcome of %s on node %u is called unknown, and nothing happened there", end->step,
                     end->node);
@@ -294,7 +294,7 @@ static enum fetch_end fetched(void *arg, const struct world_node *n, const struc
     return how;
 }
 
-/* ---- what happens by itself ---- */
+/* ---- events by themselves ---- */
 
 static enum world_find find(void *arg, uint32_t *ret_node)
 {
@@ -341,12 +341,12 @@ static void replaced(void *arg, uint32_t node)
     job->vanished[node] = false;
 }
 
-/* What a step creates is gone. */
+/* Removes what a step creates. */
 static void unmake(struct random_job *job, uint32_t node)
 {
     for (size_t i = 0; i < job->plan->step_count; i++)
         if (job->world->nodes[node].made[i] && !job->track[i][node].unsettled) {
-            for (size_t k = i; k < RANDOM_STEPS_MAX; k++) /* what is behind it chains to it */
+            for (size_t k = i; k < RANDOM_STEPS_MAX; k++) /* the steps after it chain to it */
                 job->track[k][node].excused = true;
             job->unmade = true;
             world_unmake(job->world, node, i);
@@ -383,7 +383,7 @@ static void accident(struct random_job *job)
         unmake(job, node);
 }
 
-/* The controller is dead: what runs goes on meanwhile. */
+/* The controller is dead: programs continue meanwhile. */
 static void between(struct random_job *job)
 {
     struct world *w = job->world;
@@ -397,7 +397,7 @@ static void between(struct random_job *job)
     world_forget(w);
     job->forgot = true;
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
-        for (uint32_t n = 0; n < w->node_count; n++) { /* that it was settled is lost too */
+        for (uint32_t n = 0; n < w->node_count; n++) { /* the records of settling are lost too */
             struct made_up_track *t = &job->track[i][n];
             t->unsettled = true;
             t->excused = t->excused || t->rebooted;
@@ -413,7 +413,7 @@ static bool is_done(struct random_job *job)
     const struct state_run *latest = state_run_latest(s, NULL);
     bool done = latest && latest->status == RUN_DONE;
     if (latest && latest->status != RUN_OPEN && !done &&
-        !only_files_missed(job)) /* though nobody was told that this is durable */
+        !only_files_missed(job)) /* although nobody was told that this is durable */
         job->launch_excused = true;
     state_destroy(s);
     return done;
@@ -437,7 +437,7 @@ static bool begin(struct random_job *job)
         return false;
     }
     for (uint32_t n = 0; n < job->spec.node_count; n++)
-        if (job->vanished[n]) { /* another one was rented */
+        if (job->vanished[n]) { /* another machine was rented */
             job->world->nodes[n].away = job->vanished[n] = false;
             job->disturbed[n] = true;
         }
@@ -451,7 +451,7 @@ static bool begin(struct random_job *job)
     return !job->violation[0];
 }
 
-/* on_unknown: fail: the user has looked, and wants the step to be done again. */
+/* on_unknown: fail: the user has looked, and asks for the step to be done again */
 static void look(struct random_job *job, const char *text)
 {
     const char *step = strstr(text, "its outcome is unknown") ? strstr(text, "step \"") : NULL;
@@ -465,7 +465,7 @@ static void look(struct random_job *job, const char *text)
 static void end(struct random_job *job)
 {
     const struct run_result res = world_end(job->world);
-    world_reach_all(job->world); /* who starts the next one waits for that */
+    world_reach_all(job->world); /* the next start waits for that */
     world_say(job->world, "exit status %d: %s", res.exit_status, res.error.text);
     look(job, res.error.text);
     int rc = res.exit_status;
@@ -517,7 +517,7 @@ bool random_job_step(struct random_job *job)
 
 /* ---- the end ---- */
 
-/* Of the launch that began last no journal tells any more, nor, perhaps, a node: one of its own has lost power since. */
+/* No journal knows the latest launch any more, nor perhaps a node: one of its own has lost power since. */
 static bool may_be_forgotten(const struct random_job *job)
 {
     bool lost = false;
@@ -548,7 +548,7 @@ static void check_launch(struct random_job *job)
     state_destroy(s);
 }
 
-/* A node that has no part in the launch in the end brings nothing. */
+/* A node that has no part in the launch in the end brings no files. */
 static void check_files(struct random_job *job)
 {
     struct state *s = world_replay(job->world);

@@ -1,4 +1,4 @@
-/* Reads a trace, builds what the core stands on, and tells it what its hands told it: see core_replay.h. */
+/* Reads a trace, builds the plan and state for a core, and gives it the recorded inputs: see core_replay.h. */
 #include "core_replay.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ void replay_differs(struct replay *p, const char *came)
         return;
     buf_printf(&p->fault, "%s:%zu:\n  wanted: %.2000s\n  came:   %.2000s", p->name, p->at + 1,
                p->at < p->count ? p->lines[p->at] : "the end", came);
-    fprintf(stderr, "%s\n", p->fault.data); /* at once: the core may not bear what follows */
+    fprintf(stderr, "%s\n", p->fault.data); /* at once: the core may crash on what follows */
 }
 
 void replay_quote(struct buf *b, const char *text)
@@ -51,7 +51,7 @@ static const struct doc_node *json(struct replay *p, const char *text, size_t le
     return good ? doc->root : doc_new_string(p->arena, "");
 }
 
-/* Up to a blank; a text between quotes is one word, and comes without them. */
+/* Up to a blank; a quoted text is one word, without its quotes. */
 static size_t words_of(struct replay *p, const char *line, const char *ret[WORDS_MAX])
 {
     size_t count = 0;
@@ -89,7 +89,7 @@ static const uint8_t *bytes(struct replay *p, const char *hex, size_t *ret_len)
     return data;
 }
 
-/* ---- what the core asks ---- */
+/* ---- requests of the core ---- */
 
 const char *replay_ask(struct replay *p, const char *fmt, ...)
 {
@@ -124,7 +124,7 @@ struct event *replay_event(struct replay *p, const char *line)
     return e;
 }
 
-/* ---- what the core is told ---- */
+/* ---- inputs of the core ---- */
 
 static struct error *error_of(struct replay *p, const char *const *w)
 {
@@ -157,7 +157,7 @@ static const struct plan_step *step_of(struct replay *p, const char *word, bool 
     return *good ? &plan->steps[number(word)] : NULL;
 }
 
-/* w: behind "take". */
+/* w: after "take". */
 static void tell_input(struct replay *p, const char *const *w)
 {
     struct input in = {.node = number32(w[0])};
@@ -277,7 +277,7 @@ static void tell_end(struct replay *p, const char *const *w)
     rules_end(launch_of(r, step), step, number32(w[1]), &end);
 }
 
-/* Of the input that comes next. line: "finding CODE "text" "cure" NODE,..." */
+/* Of the next input. line: "finding CODE "text" "cure" NODE,..." */
 static void take_finding(struct replay *p, const char *line)
 {
     const char *w[WORDS_MAX];
@@ -378,7 +378,7 @@ static const char *const *texts(struct replay *p, const struct doc_node *list, s
     return items;
 }
 
-/* As it was loaded, from a file of the same text elsewhere. */
+/* As it was loaded, from another file with the same text. */
 static struct spec *load_spec(struct replay *p, const struct doc_node *from)
 {
     char dir[] = "/tmp/replay.XXXXXX";
@@ -411,7 +411,7 @@ static struct spec *load_spec(struct replay *p, const struct doc_node *from)
     return spec;
 }
 
-/* The keys are those of then: what they are made of is no matter of the core's. */
+/* The keys are the recorded ones: how they are made does not matter to the core. */
 static bool take_step(struct replay *p, struct plan *plan, const char *const *w)
 {
     size_t i = number(w[1]);
@@ -452,7 +452,7 @@ static struct plan *compile(struct replay *p, const struct doc_node *from)
     return plan;
 }
 
-/* From its `trace` on. False: it cannot be built. */
+/* From its `trace` line on. False: it cannot be built. */
 static bool begin_part(struct replay *p)
 {
     struct run_options o = {0};
@@ -544,7 +544,7 @@ bool replay_text(const char *name, const char *text, struct replay *ret)
         }
         if (begin_part(p))
             play_part(p);
-        p->cut = true; /* what the core asks for when it is taken away is compared with nothing */
+        p->cut = true; /* requests of the core after a cut are not compared */
         replay_hands_free(p->hands);
         p->hands = NULL;
     }

@@ -1,10 +1,10 @@
 /*
- * Plays a trace (src/run/trace.h) on a core alone: builds plan and state from its first lines, tells the core what its
- * hands told it then, in that order, and compares what the core asks for with what it asked for then, line by line.
- * Clocks, chance and answers come from the trace.
+ * Plays a trace (src/run/trace.h) on a core alone: builds plan and state from its first lines, gives the core the
+ * recorded inputs in order, and compares its requests with the recorded ones, line by line. Clocks, chance and answers
+ * come from the trace.
  *
- * A file has a part for each run that was traced into it. One without `end` was killed: what the core wanted behind its
- * last line is not compared.
+ * A file has a part for each traced run. A part without `end` was killed: requests after its last line are not
+ * compared.
  */
 #ifndef RHRUN_TEST_CORE_REPLAY_H
 #define RHRUN_TEST_CORE_REPLAY_H
@@ -18,7 +18,7 @@ struct replay_log {
     struct run_log log;
     struct replay_log *next;
 };
-struct hands { /* of the part at hand */
+struct hands { /* of the present part */
     struct replay *replay;
     struct run *run;
     struct state *state;
@@ -31,26 +31,27 @@ struct replay {
     const char *name;
     const char **lines;
     size_t count, at;    /* at: the next one, from 0 */
-    size_t parts, ended; /* that were begun; that came to `end` */
+    size_t parts, ended; /* parts that were begun; parts that reached `end` */
     struct arena *arena; /* as long as the replay */
-    struct buf fault;    /* what was wanted and what came; empty: all was the same */
-    bool cut;            /* the part is over, and had no `end` */
-    struct run_finding findings[REPLAY_FINDINGS_MAX]; /* of the input that comes next */
+    struct buf fault;    /* expected and actual line; empty: no difference */
+    bool cut;            /* the part is over, without `end` */
+    struct run_finding findings[REPLAY_FINDINGS_MAX]; /* of the next input */
     size_t finding_count;
     struct hands *hands; /* NULL: between parts */
 };
 
-/* Plays the text. False: ret has what differs. */
+/* Plays the text. False: ret has the difference. */
 bool replay_text(const char *name, const char *text, struct replay *ret);
 void replay_free(struct replay *p);
 
 /* ---- core_replay.c ---- */
-bool replay_stands(const struct replay *p); /* nothing is played any more: it differs, or the part is cut */
-const char *replay_peek(struct replay *p);  /* the next line of the part; NULL: there is none, or nothing is played */
+bool replay_stands(const struct replay *p); /* playing has stopped: there is a difference, or the part is cut */
+const char *replay_peek(struct replay *p);  /* the next line of the part; NULL: there is none, or playing has stopped */
 void replay_differs(struct replay *p, const char *came); /* from the next line */
-/* The core asks this: is it the next line? The answer that stands behind it, or "". NULL: nothing is played. */
+/* A request of the core: compares it with the next line. Returns the answer in that line, or "". NULL: playing has
+ * stopped. */
 const char *replay_ask(struct replay *p, const char *fmt, ...) FORMAT(2, 3);
-/* What the hands told the core while they were asked; the answer, or NULL. */
+/* An input that the hands gave during a request; returns the answer, or NULL. */
 const char *replay_told(struct replay *p);
 struct event *replay_event(struct replay *p, const char *line); /* "> event {...}" */
 void replay_quote(struct buf *b, const char *text); /* a blank and the text, as in a trace */

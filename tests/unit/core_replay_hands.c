@@ -1,4 +1,5 @@
-/* The hands of a core that plays a trace: each asks whether that is what the core wanted then, and answers as then. */
+/* The hands of a core that plays a trace: each compares the request with the recorded one, and gives the recorded
+ * answer. */
 #include "core_replay.h"
 
 #include <inttypes.h>
@@ -40,7 +41,7 @@ void run_refuse(struct lane *lane, const struct error *err)
     run_effect(lane->run, &(struct effect){.kind = EFFECT_REFUSE, .node = lane->index, .error = err});
 }
 
-/* As src/run/send.c, of what runs a program. */
+/* As src/run/send.c does for a step that runs a program. */
 static void send_task(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
@@ -140,7 +141,7 @@ bool alarm_is_set(const struct alarm *a)
 
 uint64_t alarm_left_ms(const struct alarm *a)
 {
-    (void)a; /* for who only looks at a run */
+    (void)a; /* for code that only looks at a run */
     return 0;
 }
 
@@ -161,7 +162,7 @@ void replay_alarm(struct replay *p, const char *verb, uint64_t number)
 
 /* ---- events ---- */
 
-/* What is of rhrun's version, of what the hands say, or how keys are made. */
+/* Parts that depend on rhrun's version, on messages of the hands, or on how keys are made. */
 static void take_over(struct event *e, const struct event *then)
 {
     e->time_ms = then->time_ms;
@@ -184,7 +185,7 @@ static void take_over(struct event *e, const struct event *then)
         ((struct event_attempt *)(uintptr_t)e->started.attempts)[i].inputs = then->started.attempts[i].inputs;
 }
 
-/* As events are written today: one of then lacks what was added since. */
+/* As events are written today: a recorded event lacks fields that were added since. */
 static bool is_event(const struct event *then, const struct buf *came)
 {
     struct buf text = {0};
@@ -273,7 +274,7 @@ bool run_is_stranger(struct run *r, const char *attempt)
     return answer && strcmp(answer, "1") == 0;
 }
 
-/* ---- what a trace does not have, or needs none of ---- */
+/* ---- without a place in a trace ---- */
 
 const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena)
 {
@@ -284,7 +285,7 @@ const char *overrides_difference(const struct spec *spec, const struct state_run
 void run_facts_json(const struct wire_facts *facts, struct buf *ret)
 {
     (void)facts;
-    buf_puts(ret, "{}"); /* take_over has what was told then */
+    buf_puts(ret, "{}"); /* the recorded answer is in take_over */
 }
 
 int room_say(struct lane *lane, uint64_t size, struct error *err)

@@ -21,14 +21,14 @@ uint64_t world_mix(uint64_t a, uint64_t b)
     return world_random(&rng);
 }
 
-/* Mostly short, now and then long: so that all orders of what is under way occur. */
+/* Mostly short, sometimes long, so that all orders of pending events occur. */
 uint64_t world_delay_us(struct world *w, uint64_t most_us)
 {
     uint64_t dice = world_random(&w->rng);
     return 1 + (dice >> 8) % (dice % 8 == 0 ? most_us : most_us / 16 + 1);
 }
 
-/* ---- what was said ---- */
+/* ---- messages ---- */
 
 void world_say(struct world *w, const char *fmt, ...)
 {

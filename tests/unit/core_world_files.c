@@ -1,4 +1,4 @@
-/* Files that come home from the world's nodes: a fetch is a question and an answer, which says how the fetch ended. */
+/* Outputs of the world's nodes: a fetch is a question and an answer, which says how the fetch ended. */
 #include "core_world.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void world_fetched(struct world *w, struct world_node *n, const struct world_ans
 {
     uint64_t *number = number_of(w, a->step, n->index);
     struct error err = ERROR_INIT;
-    if (*number != a->token) /* it was dropped, or another one is in its place */
+    if (*number != a->token) /* it was dropped, or replaced by another one */
         return;
     *number = 0;
     if (a->how == FETCH_BROKEN)

@@ -1,5 +1,5 @@
-/* The hands of a core in a world: all of effects.h, done to nodes that are structs, a journal in memory, and virtual
- * time. Files that come home: core_world_files.c. */
+/* The hands of a core in a world: implements effects.h on nodes that are structs, a journal in memory, and virtual
+ * time. Outputs: core_world_files.c. */
 #include "core_world.h"
 
 #include <stdlib.h>
@@ -151,7 +151,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     const struct launch *l = launch_of(r, step);
     struct world_request ask = {.kind = ASK_RUN, .step = step};
     if (!lane_is_ready(&r->lanes[node]))
-        return; /* reconciling sends it when the node has said what it holds */
+        return; /* reconciling sends it after the node has listed its records */
     if (step->watch || step->kind->sync || step->kind->fetch) {
         world_violated(r->hands->world, "it is no program: %s", step->name);
         return;
@@ -194,7 +194,7 @@ struct alarm {
     struct alarm *next;
     void (*fn)(void *arg);
     void *arg;
-    uint64_t at_us, setting; /* setting: 0 = it is not set */
+    uint64_t at_us, setting; /* setting: 0 = not set */
 };
 
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
@@ -287,7 +287,7 @@ static void keep_started(struct arena *a, struct event_started *s)
 {
     struct event_attempt *items = arena_array(a, s->attempt_count, sizeof *items);
     for (uint32_t i = 0; i < s->attempt_count; i++) {
-        items[i] = s->attempts[i]; /* scope, step and key are the plan's, which outlives the world */
+        items[i] = s->attempts[i]; /* scope, step and key belong to the plan, which outlives the world */
         items[i].attempt = arena_strdup(a, items[i].attempt);
         items[i].inputs = i > 0 && s->attempts[i].inputs == s->attempts[0].inputs ? items[0].inputs
                                                                                   : arena_strdup(a, items[i].inputs);
@@ -307,7 +307,7 @@ static void keep_finished(struct arena *a, struct event_finished *f)
     f->tail = arena_strdup(a, f->tail);
 }
 
-/* An event whose strings are the journal's. */
+/* An event whose strings belong to the journal. */
 static struct event keep(struct arena *a, const struct event *e)
 {
     struct event k = *e;
@@ -417,7 +417,7 @@ void run_append(struct run *r, struct event *e)
     commit_later(h);
 }
 
-/* All that was appended before it began is durable, and heard of in order. */
+/* All events that were appended before the commit began are durable, and reported in order. */
 void world_commit(struct world *w, size_t up_to)
 {
     struct hands *h = w->hands;

@@ -1,4 +1,4 @@
-/* Connections as the controller sees them: made, lost, tried again, and what comes over them (as src/node does it). */
+/* Connections on the controller's side (as src/node does it): made, lost, tried again, and the messages over them. */
 #include "core_world.h"
 #include "sim_made_up.h"
 
@@ -40,7 +40,7 @@ static void fail(struct world *w, struct world_node *n, enum error_code code, co
     tell(w, n->index, (struct input){.kind = INPUT_GONE, .error = &err});
 }
 
-/* It is gone, and the core hears of that in a moment. */
+/* It is gone, and the core hears of it in a moment. */
 static void fail_soon(struct world *w, struct world_node *n, const char *text)
 {
     n->link = LINK_FAILED;
@@ -154,7 +154,7 @@ void world_refuse(struct world *w, uint32_t node, const struct error *err)
     world_violated(w, "node %u is refused: %s", node, err->text);
 }
 
-/* ---- what comes ---- */
+/* ---- messages ---- */
 
 static void on_listed(struct world *w, struct world_node *n, const struct world_answer *a)
 {

@@ -1,4 +1,4 @@
-/* The world's nodes: what they are asked, the ledger that they keep, the programs that they run. */
+/* The world's nodes: the requests to them, their ledgers, their programs. */
 #include "core_world.h"
 
 #include <inttypes.h>
@@ -121,7 +121,7 @@ static void say_attempt(struct world *w, struct world_node *n, enum world_answer
     a->text = text;
 }
 
-/* Who asked for it over the present connection hears of its end. */
+/* The requester hears of its end, if the connection is still the same. */
 static void tell_end(struct world *w, struct world_node *n, struct world_record *r)
 {
     if (r->heard_by == n->connection && r->state != WIRE_STATE_CLAIMED) {
@@ -136,7 +136,7 @@ static void end_program(struct world *w, struct world_node *n, struct world_reco
 {
     r->state = state;
     r->end_us = w->now_us;
-    r->settled = false; /* what was on the disk was the claim */
+    r->settled = false; /* only the claim was on the disk */
     if (state == WIRE_STATE_ENDED && r->program.cause == WIRE_CAUSE_NONE && !r->stopped && r->step->creates)
         n->made[r->step->id] = true;
     world_say(w, "  node %u: %s %.6s ended: %s", n->index, r->step->slot, r->attempt,
@@ -251,7 +251,7 @@ static void on_signal(struct world *w, struct world_node *n, struct world_record
     uint64_t after = world_delay_us(w, signal == WIRE_KILL ? 1000 : PROGRAM_STOPS_US);
     r->stopped = true;
     if (r->ends_us <= w->now_us + after)
-        return; /* it ends by itself before */
+        return; /* it ends by itself first */
     r->program.cause = WIRE_CAUSE_SIGNAL;
     r->program.value = signal == WIRE_KILL ? 9 : 15;
     ends_at(w, n, r, after);
@@ -353,7 +353,7 @@ void world_request(struct world *w, uint32_t node, struct world_request *ask)
     h->fault = w->watch->frame ? w->watch->frame(w->arg, node, ask->kind == ASK_RUN) : WORLD_PASS;
 }
 
-/* ---- what happens by itself ---- */
+/* ---- events by themselves ---- */
 
 struct of_node {
     uint32_t node;
@@ -366,14 +366,14 @@ static bool is_of_node(const struct happening *h, const void *arg)
     return h->kind == of->kind && h->node == of->node;
 }
 
-/* What is on its way to it: a random part of that was there before the connection ended. */
+/* Messages on the way to it: a random part arrived before the connection ended. */
 void world_disconnect(struct world *w, uint32_t node)
 {
     struct world_node *n = &w->nodes[node];
     size_t count;
     struct happening **sent = world_take(w, is_of_node, &(struct of_node){node, HAPPENS_REQUEST}, &count);
     size_t there = count ? world_random(&w->rng) % (count + 1) : 0;
-    n->cut = true; /* it answers nobody any more */
+    n->cut = true; /* it does not answer any more */
     for (size_t i = 0; i < count; i++) {
         if (i < there && sent[i]->connection == n->connection && sent[i]->fault != WORLD_REFUSED)
             on_request(w, n, &sent[i]->ask);
@@ -391,7 +391,7 @@ void world_cut(struct world *w, uint32_t node, bool frozen)
         return;
     world_say(w, "  the connection to node %u is cut", node);
     world_disconnect(w, node);
-    n->link = LINK_READY; /* for all that the controller knows */
+    n->link = LINK_READY; /* as far as the controller knows */
     n->cut = true;
     struct happening *h =
         world_happens(w, HAPPENS_LOST, frozen ? FREEZE_NOTICED_US : world_delay_us(w, CUT_NOTICED_US));
@@ -439,7 +439,7 @@ void world_reinstall(struct world *w, uint32_t node)
     world_say(w, "  node %u is another machine", node);
     world_lose(w, node);
     world_cut(w, node, false);
-    world_lose(w, node); /* what was on its way there and has begun */
+    world_lose(w, node); /* programs whose RUN was on the way there and has begun */
     n->changes++;
     n->boot++;
     n->install = n->boot;

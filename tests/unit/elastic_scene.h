@@ -1,4 +1,4 @@
-/* torchrun on three nodes of which two are enough, and what is seen of it. */
+/* torchrun on three nodes of which two are enough, and its recorded events. */
 #ifndef RHRUN_TEST_ELASTIC_SCENE_H
 #define RHRUN_TEST_ELASTIC_SCENE_H
 
@@ -66,12 +66,12 @@ static inline bool three_live(struct sim_job *job)
     return sim_live(job->net) == 3 && launches(job, 0) == 1 && launches(job, 2) >= 1;
 }
 
-static inline bool is_stable_at_first(struct sim_job *job) /* and what was sent has arrived */
+static inline bool is_stable_at_first(struct sim_job *job) /* and sent messages have arrived */
 {
     return sim_live(job->net) == 3 && launches(job, 2) == 1;
 }
 
-static inline bool is_stable(struct sim_job *job) /* what was sent has arrived */
+static inline bool is_stable(struct sim_job *job) /* sent messages have arrived */
 {
     return sim_live(job->net) == 3 && sim_job_said(job, "started launch@2 generation 1");
 }

@@ -1,4 +1,4 @@
-/* What expressions see: a job with params, env and arguments, when planned, and on one of its nodes. */
+/* The scope of expressions: a job with params, env and arguments, when planned, and on one of its nodes. */
 #ifndef RHRUN_TESTS_EXPR_SCOPE_H
 #define RHRUN_TESTS_EXPR_SCOPE_H
 

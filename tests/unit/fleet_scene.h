@@ -1,5 +1,5 @@
-/* A fleet whose ledger is durable at once; what it does is one line of words. For the tests of what follows from each
- * answer of a provider. */
+/* A fleet whose ledger is durable at once; its effects are one line of words. For tests of the reaction to each answer
+ * of a provider. */
 #ifndef RHRUN_TEST_FLEET_SCENE_H
 #define RHRUN_TEST_FLEET_SCENE_H
 
@@ -78,7 +78,7 @@ static bool take(struct scene *s, const struct fleet_input *in)
     return appended;
 }
 
-/* What the fleet does then, until nothing more follows at once. */
+/* The effects of the fleet, until nothing more follows at once. */
 static const char *does(struct scene *s, const struct fleet_input *in)
 {
     buf_clear(&s->did);
@@ -163,7 +163,7 @@ static struct fleet_wanted wish(const struct fleet_offer *offers, uint32_t count
         .id = ID, .name = "train", .owner = "me", .down = FLEET_DOWN_NEVER, .offers = offers, .offer_count = count};
 }
 
-/* Another process goes on from the ledger. */
+/* Another process continues from the ledger. */
 static void again(struct scene *s)
 {
     struct arena *arena = arena_create();
@@ -186,7 +186,7 @@ static void finish(struct scene *s)
     buf_free(&s->ledger);
 }
 
-/* A cluster of one machine, i-1, that is complete. */
+/* A complete cluster of one machine, i-1. */
 static struct scene complete(const struct fleet_wanted *w)
 {
     struct scene s = begin(w);

@@ -66,7 +66,7 @@ bool world_is_out(const struct world *w, uint32_t provider)
     return !w->quiet && w->now_ms >= w->outage_ms[provider] && w->now_ms < w->outage_end_ms[provider];
 }
 
-/* ---- what is going to happen ---- */
+/* ---- pending events ---- */
 
 struct happening *world_happens(struct world *w, enum world_kind kind, uint64_t after_ms)
 {
@@ -232,7 +232,7 @@ static bool is_known(const struct world *w, const char *id)
     return false;
 }
 
-/* What the ledger says is so. */
+/* Checks that the ledger is right. */
 static void check_event(struct world *w, const struct fleet_event *e)
 {
     if (e->type == FLEET_OVER && world_live(w) > 0)
@@ -460,7 +460,7 @@ void world_kill(struct world *w, bool all_arrives)
     w->committing = false;
 }
 
-/* ---- one thing happens ---- */
+/* ---- one event ---- */
 
 static void user(struct world *w, const struct happening *h)
 {

@@ -1,10 +1,10 @@
-/* The providers of a world: what they make of a request, what they show, and what becomes of machines. */
+/* The providers of a world: how they handle a request, what they list, and the fate of machines. */
 #include "fleet_world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMIT_MS = 3000 /* how long after its answer was given up a request may still be done */ };
+enum { COMMIT_MS = 3000 /* the longest time that a request may still be done after its answer was given up */ };
 
 static uint32_t provider_of(const char *name)
 {
@@ -137,7 +137,7 @@ static bool is_name_taken(const struct world *w, const struct happening *h)
     return false;
 }
 
-/* What the provider makes of it; count: how many machines there are for it then. */
+/* The provider's result; count: the number of machines for it then. */
 static enum provider_class commit(struct world *w, const struct happening *h, uint32_t want,
                                   enum provider_scope *ret_scope)
 {
@@ -163,7 +163,7 @@ static enum provider_class commit(struct world *w, const struct happening *h, ui
 
 static void put_ids(struct world *w, const struct happening *h, struct happening *to)
 {
-    const bool again = w->offers[h->offer].idem == PROVIDER_IDEM_TOKEN; /* those that an earlier one made */
+    const bool again = w->offers[h->offer].idem == PROVIDER_IDEM_TOKEN; /* of an earlier request */
     for (uint32_t i = 0; i < w->instance_count; i++)
         if (!w->instances[i].foreign && str_eq(w->instances[i].token, h->strings[2]) && to->input.id_count < h->count &&
             (again || w->instances[i].born_ms == w->now_ms))
@@ -199,7 +199,7 @@ static void create(struct world *w, struct happening *h)
         commit(w, h, h->count, &scope);
         answer_create(w, h, PROVIDER_CLASS_TRANSIENT, 0, true, world_chance(w, 50) ? soon : 30000);
         break;
-    case 2: /* the answer is given up, and then it is done */
+    case 2: /* the answer is given up, then it is done */
         answer_create(w, h, PROVIDER_CLASS_TRANSIENT, 0, true, 0);
         struct happening *late = world_happens(w, HAPPENS_REQUEST, 1 + world_random(w, COMMIT_MS - 1));
         const uint64_t at_ms = late->at_ms, order = late->order;
@@ -220,7 +220,7 @@ static void create(struct world *w, struct happening *h)
     case 5: /* not done, for sure */
         answer_create(w, h, PROVIDER_CLASS_TRANSIENT, 0, false, soon);
         break;
-    case 6: /* it is done, and nobody ever says so */
+    case 6: /* it is done, and no answer ever comes */
         commit(w, h, h->count, &scope);
         break;
     default: {
@@ -237,7 +237,7 @@ static bool is_shown(struct world *w, const struct world_instance *i, enum provi
     const struct fleet_offer *o = offer_of(w, i->provider);
     const uint64_t age = w->now_ms - i->born_ms;
     if (age < i->hidden_ms ||
-        (o && age < o->settle_ms && world_chance(w, 20))) /* one replica has it, another has not */
+        (o && age < o->settle_ms && world_chance(w, 20))) /* one replica has it, another does not */
         return false;
     *ret = i->stopped                     ? PROVIDER_STATE_FAILED
            : i->stuck || age < i->boot_ms ? PROVIDER_STATE_COMING
@@ -270,12 +270,12 @@ static void put_items(struct world *w, const struct happening *h, struct happeni
                                 .name = texts[1],
                                 .state = shown,
                                 .address = shown == PROVIDER_STATE_READY ? texts[3] : NULL,
-                                .price = i->id[strlen(i->id) - 1] == '2' ? 2500000 : 0}; /* dearer than all offers */
+                                .price = i->id[strlen(i->id) - 1] == '2' ? 2500000 : 0}; /* above all offers */
     }
     to->input.items = to->items;
 }
 
-/* Somebody else rents there, too; some of them with names like ours. */
+/* Other people rent there too; some of their machines have names like ours. */
 static void make_foreign(struct world *w, const struct happening *h)
 {
     struct world_instance *i = make(w, provider_of(h->strings[0]), region_of(h->strings[2]));
@@ -324,7 +324,7 @@ static void delete_instance(struct world *w, struct happening *h)
                                                                                    : PROVIDER_CLASS_NOTFOUND;
 }
 
-/* The hands look for the token of the intent on the machine that answers. */
+/* The hands look for the intent's token on the machine that answers. */
 static void meet(struct world *w, struct happening *h)
 {
     const char *name = "";
@@ -345,7 +345,7 @@ static void meet(struct world *w, struct happening *h)
         a->input.host_key = world_string(a, 2, there->key);
 }
 
-/* An outage: nothing is done, and nobody can tell. */
+/* An outage: nothing is done, and nothing can be read. */
 static void fail_request(struct world *w, const struct happening *h)
 {
     const enum fleet_input_kind kinds[] = {[FLEET_EFFECT_CREATE] = FLEET_INPUT_CREATED,

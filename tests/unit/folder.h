@@ -1,4 +1,4 @@
-/* A folder of a test's own, when the test has ended. */
+/* A folder for one test, removed when the test has ended. */
 #ifndef TEST_FOLDER_H
 #define TEST_FOLDER_H
 
@@ -13,7 +13,7 @@ static inline int folder_remove_one(const char *path, const struct stat *st, int
     return remove(path);
 }
 
-/* With all that is in it; 0, or what nftw gives. */
+/* Removes it with its contents; 0, or the result of nftw. */
 static inline int folder_remove(const char *path)
 {
     return nftw(path, folder_remove_one, 16, FTW_DEPTH | FTW_PHYS);

@@ -1,6 +1,6 @@
 /* http_ask METHOD URL [SOCKET]: sends one request with module http, for tests against services that the project did not
- * write. Prints the body as it comes (of a status of 200 to 299), or "STATUS BODY" of another one. Exit status 1: no answer,
- * with the reason on standard error. It goes on until the answer ends, without a time limit. */
+ * write. Prints the body as it comes (status 200 to 299), or "STATUS BODY" for another status. Exit status 1: no
+ * answer, with the reason on standard error. Waits for the end of the answer, without a time limit. */
 #include "rhrun/http.h"
 
 static int status = 1;

@@ -1,4 +1,4 @@
-/* What the tests of http have in common: the server of tests/fixtures/http, started once, and requests that run to their end. */
+/* Shared by the tests of http: the server of tests/fixtures/http, started once, and requests that run to their end. */
 #ifndef HTTP_SCENE_H
 #define HTTP_SCENE_H
 
@@ -32,7 +32,7 @@ struct scene {
 
 static struct scene scene;
 
-/* What became of a request. What is waited for stops the loop, for a turn may wait for what comes much later. */
+/* The result of a request. An awaited event stops the loop, because a turn may wait for a much later one. */
 struct got {
     struct http_call *call;
     int times, status, version;
@@ -178,7 +178,7 @@ static inline void done(void *arg, const struct http_reply *reply, const struct 
     snprintf(g->header, sizeof(g->header), "%s", value ? value : "");
 }
 
-/* All but how it is asked for. */
+/* Everything but the way it is sent. */
 static inline void forget(struct got *g)
 {
     buf_free(&g->body);
@@ -198,7 +198,7 @@ static inline void begin(struct scene *s, struct got *g, const struct http_reque
     assert_int_equal(g->times, 0);
 }
 
-/* Until nothing is left that could call. */
+/* Until no callback is left. */
 static inline void drain(struct scene *s)
 {
     while (loop_turn(s->loop, true))
@@ -240,7 +240,7 @@ static inline const char *tls(const char *path)
     return url_of("https", server.tls, path);
 }
 
-/* What the server counts: a path's requests, or the connections of a listener, this one included. */
+/* A count of the server: a path's requests, or the connections of a listener, this one included. */
 static inline int count_of(struct scene *s, const char *url)
 {
     struct got g = {0};

@@ -1,10 +1,10 @@
-/* Specs from their text, planned. For the tests of step; include behind cmocka.h. */
+/* Plans of specs from text, for the tests of step; include after cmocka.h. */
 #ifndef RHRUN_TEST_LOADED_PLAN_H
 #define RHRUN_TEST_LOADED_PLAN_H
 
 #include "rhrun/step.h"
 
-/* Removes the current folder, as a group's end. */
+/* Removes the current folder, at the end of a group. */
 static inline int folder_leave(const char *dir)
 {
     char command[128];

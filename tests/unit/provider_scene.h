@@ -1,4 +1,4 @@
-/* What the tests of provider share: a small provider file, and what loads it and files like it. */
+/* Shared by the tests of provider: a small provider file, and functions that load it and similar files. */
 #ifndef RHRUN_TEST_PROVIDER_SCENE_H
 #define RHRUN_TEST_PROVIDER_SCENE_H
 

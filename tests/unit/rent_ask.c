@@ -1,4 +1,4 @@
-/* rent_ask: user data as a machine gets it, and who answers at an address; for tests that have machines.
+/* rent_ask: prints a machine's user data, or checks which machine answers at an address; for tests with machines.
  *   rent_ask data FOLDER INTENT USER TOKEN EXPIRES IDLE DEADLINE BILLS       prints the script
  *   rent_ask meet FOLDER INTENT USER TOKEN MACHINE ADDRESS                   prints "ours KEY" or "other KEY"
  * FOLDER has the cluster's keys. TOKEN and INTENT may be "-": none; meet then takes the first contact's key. DEADLINE:

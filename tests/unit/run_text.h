@@ -9,7 +9,7 @@
 extern const char rhrun_step_install[], rhrun_step_call[], rhrun_step_venv[], rhrun_step_conda_env[],
     rhrun_step_conda[], rhrun_step_apt[], rhrun_step_git[];
 
-/* rhrun's own programs are called by their files' names. */
+/* rhrun's own programs appear by their files' names. */
 static inline const char *word_text(const char *word)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Shell scripts of a test, run in a folder of its own; the test fails where one does, with what the script said. */
+/* Shell scripts of a test, run in its folder; the test fails if a script fails, and prints its output. */
 #ifndef RHRUN_TEST_SCRIPT_H
 #define RHRUN_TEST_SCRIPT_H
 

@@ -1,6 +1,6 @@
 /*
- * Which seeds a test under random faults plays: RHRUN_RANDOM_FIRST=N (1), RHRUN_RANDOM_SEEDS=N. RHRUN_RANDOM_VERBOSE: it
- * says what happens.
+ * The seeds of a test under random faults: RHRUN_RANDOM_FIRST=N (1), RHRUN_RANDOM_SEEDS=N. RHRUN_RANDOM_VERBOSE: it
+ * prints what happens.
  */
 #ifndef RHRUN_TEST_SEEDS_H
 #define RHRUN_TEST_SEEDS_H
@@ -31,8 +31,8 @@ static inline uint64_t seeds_first(void)
     return seeds_number("RHRUN_RANDOM_FIRST", 1);
 }
 
-/* `count` unless the environment says otherwise. Under sanitizers an eighth: what is decided wrongly is decided so there
- * too, and a world takes ten times as long; what is to be found there is how memory is used. */
+/* `count` unless the environment says otherwise. Under sanitizers an eighth: a wrong decision shows without them too,
+ * and a world takes ten times as long; only errors in the use of memory are to be found there. */
 static inline uint64_t seeds_count(uint64_t count)
 {
 #ifdef SEEDS_SANITIZED

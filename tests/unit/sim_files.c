@@ -1,5 +1,5 @@
-/* Files on simulated nodes: the trees that were brought, as the agent's index knows them, and what the job made. Contents
- * are not kept: they follow from the oid, so what comes in is compared and dropped. */
+/* Files on simulated nodes: the trees that were sent, in the agent's index, and the files that the job made. Contents
+ * are not kept: they follow from the oid, so received bytes are compared and dropped. */
 #include "sim_internal.h"
 #include "sim_tree.h"
 
@@ -84,7 +84,7 @@ void sim_files_reboot(struct node_sim *node, uint64_t vanish)
     for (struct sim_node_tree *t = node->home->trees; t; t = t->next)
         for (size_t i = 0; i < t->file_count; i++)
             if (t->files[i].writer == node && !t->files[i].settled && (vanish >> i % 64 & 1))
-                t->files[i].torn = true; /* its stat data are as they were: nobody but DISTRUST can know */
+                t->files[i].torn = true; /* its stat data are unchanged: only DISTRUST can find it */
 }
 
 void sim_files_free(struct node_sim *node)
@@ -406,7 +406,7 @@ static void on_get(struct peer *p, struct wire_in *in)
 
 void sim_on_transfer(struct peer *p, enum wire_type type, struct wire_in *in)
 {
-    if (p->sync.attempt && p->sync.attempt->record.state != WIRE_STATE_CLAIMED) { /* stopped meanwhile */
+    if (p->sync.attempt && p->sync.attempt->record.state != WIRE_STATE_CLAIMED) { /* it was stopped meanwhile */
         end_file(p, false);
         p->sync.attempt = NULL;
     }

@@ -1,5 +1,5 @@
-/* Controllers over simulated nodes. A kill is played in this process: the net stops, then the journal is closed and cut
- * at a point between what was acknowledged and what was appended, which are the states a real kill can leave. */
+/* Controllers over simulated nodes. A kill is simulated in this process: the net stops, then the journal is closed and
+ * cut at a point between the acknowledged and the appended events. These are the states that a real kill can leave. */
 #include "folder.h"
 #include "sim_job.h"
 
@@ -23,7 +23,7 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
     job->arena = arena_create();
     job->loop = loop_create();
     job->net = sim_create(job->loop, nodes, script);
-    /* The journal syncs each group: in memory where there is such a folder. */
+    /* The journal syncs each group: in memory if there is such a folder. */
     snprintf(job->home, sizeof job->home, "%s/rhrun-run-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(job->home) || setenv("RHRUN_HOME", job->home, 1) < 0)
         fail_msg("no temporary folder");

@@ -1,5 +1,5 @@
-/* Kinds of step for the tests of run, before and behind the real ones: files that come (sync), installations (install,
- * which has `verify`), files that go home (fetch). Their steps are the lists of a struct sim_job. */
+/* Kinds of step for the tests of run, before and after the real ones: files to the node (sync), installations (install,
+ * which has `verify`), files from the node (fetch). Their steps are the lists of a struct sim_job. */
 #ifndef RHRUN_TEST_SIM_KINDS_H
 #define RHRUN_TEST_SIM_KINDS_H
 

@@ -67,7 +67,7 @@ void sim_end_attempt(struct attempt *a, enum wire_state state, enum wire_cause c
     r->end_wall_ms = ++a->node->net->clock;
     r->cause = (uint8_t)cause;
     r->value = value;
-    a->settled = false; /* what was on the disk was the claim */
+    a->settled = false; /* only the claim was on the disk */
     if (a->node->net->script.ended)
         a->node->net->script.ended(a->node->net->script.arg, a->node->index, r);
     sim_publish(a);
@@ -236,7 +236,7 @@ struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run)
     net->live[net->live_count++] = a;
     if (net->script.program)
         net->script.program(net->script.arg, node->index, run, sim_started(net, node->index, run->slot), &a->program);
-    if (!run->kind) /* files are brought: the controller ends it */
+    if (!run->kind) /* a step that brings files: the controller ends it */
         a->program = (struct sim_program){.endless = true};
     if (a->program.tail)
         sim_replace(&a->record.tail, a->program.tail);

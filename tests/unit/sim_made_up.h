@@ -1,6 +1,6 @@
 /*
- * What simulated nodes (sim_job.h) and the worlds of a core alone (core_world.h) have in common: the spec of a job on
- * hosts that do not exist, what such a host says of itself, and what the random tests remember of a set-up step.
+ * Shared by simulated nodes (sim_job.h) and the worlds of a core alone (core_world.h): the spec of a job on hosts that
+ * do not exist, the facts of such a host, and what the random tests remember of a set-up step.
  */
 #ifndef RHRUN_TEST_SIM_MADE_UP_H
 #define RHRUN_TEST_SIM_MADE_UP_H
@@ -8,7 +8,8 @@
 #include "rhrun/spec.h"
 #include "rhrun/wire.h"
 
-/* A launch of `train`, one worker each, on nodes hosts named n0, n1, ... They go to `hosts`, which lives as long. */
+/* A launch of `train`, one worker each, on nodes hosts named n0, n1, ... They go to `hosts`, which must live as
+ * long. */
 static inline struct spec made_up_spec(struct arena *arena, struct spec_host *hosts, uint32_t nodes)
 {
     for (uint32_t n = 0; n < nodes; n++)
@@ -35,7 +36,7 @@ static inline struct spec made_up_spec(struct arena *arena, struct spec_host *ho
                          .entrypoint = {.kind = ENTRY_RUN, .target = {.text = "train"}}};
 }
 
-/* A host with what all of them have alike; without its ids, names and clocks. */
+/* The facts that all hosts share, without ids, names and clocks. */
 static inline struct wire_facts made_up_facts(void)
 {
     static char empty[] = "", user[] = "me", home[] = "/home/me", arch[] = "x86_64", shell[] = "/bin/bash";
@@ -63,10 +64,10 @@ static inline struct wire_facts made_up_facts(void)
 
 struct made_up_track { /* of a set-up step on a node */
     bool started, live, ok;
-    bool unsettled; /* nobody could know that it is on the disk */
+    bool unsettled; /* it may not be on the disk */
     bool rebooted, excused;
     bool ever;     /* it ended well once */
-    bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
+    bool launched; /* it had ended well when the whole launch had; later changes do not matter */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* The net of simulated nodes: made, asked, and what happens to a node by itself. */
+/* The net of simulated nodes: made, queried, and events of a node by themselves. */
 #include "sim_internal.h"
 
 #include <stdlib.h>

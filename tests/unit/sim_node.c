@@ -48,7 +48,7 @@ void sim_send_record(struct peer *p, enum wire_type type, const struct attempt *
     sim_send_frame(p, &out);
 }
 
-/* Output that the peer has not had, then the end if there is one: true. */
+/* Output that the peer does not have yet, then the end if there is one: true. */
 static bool send_news(struct peer *p, struct sub *s)
 {
     struct attempt *a = s->attempt;
@@ -340,7 +340,7 @@ static void on_hello(struct peer *p, struct wire_in *in)
     send_facts(p);
 }
 
-/* An older connection's requests change nothing any more. */
+/* Requests of an older connection change nothing any more. */
 static bool fenced(struct peer *p)
 {
     if (p->reads || !p->greeted || p->epoch == p->node->epoch)

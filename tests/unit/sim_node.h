@@ -1,7 +1,7 @@
 /*
  * Simulated nodes for tests: the peers of transport `sim`, in this process. Each speaks the wire protocol as the agent
  * does and keeps a ledger that outlives connections and controllers, so a test can kill the one or the other at any
- * point and look at what was started. What a started program does, and what goes wrong when, are the test's callbacks.
+ * point and look at the starts. Callbacks of the test decide what a started program does, and which faults happen when.
  *
  * Time is the loop's: a program that runs for n turns ends n milliseconds after its RUN at the earliest.
  */
@@ -13,28 +13,28 @@
 #include "rhrun/tree.h"
 #include "rhrun/wire.h"
 
-/* What a program that starts will do. All zero: it ends at once, well. */
+/* How a program will run. All zero: it ends well at once. */
 struct sim_program {
-    uint32_t turns;        /* it runs for so long; 0 = ends before STARTED is answered */
+    uint32_t turns;        /* its length; 0 = ends before STARTED is answered */
     bool endless;          /* until it is stopped */
     bool ignores_stop;     /* TERM does nothing, KILL ends it */
     bool lost;             /* its supervisor dies at the end, so there is no outcome */
     int32_t status;        /* exit status */
-    int32_t signal;        /* 0, or what kills it instead */
+    int32_t signal;        /* 0, or the signal that ends it instead */
     const char *tail;      /* of its record; NULL = any text */
     const char *output;    /* written at the start and in every turn; NULL = none */
-    int32_t worker_status; /* its last worker exits so at the start: the others go on where the RUN spares it */
+    int32_t worker_status; /* exit status of its last worker, at the start: the others continue if the RUN spares it */
 };
 
-/* What becomes of a frame that arrived, or of what the node does after it. */
+/* The fate of an arrived frame, or of the node's reaction to it. */
 enum sim_fault {
     SIM_PASS,
     SIM_DROP_BEFORE, /* the connection ends, the frame was not seen */
     SIM_DROP_AFTER,  /* the frame was handled, the connection ends before any answer */
     SIM_FREEZE,      /* nothing is handled and nothing sent on this connection any more */
-    SIM_IGNORE,      /* this frame alone is lost (no real connection does that; for bounds) */
-    SIM_REFUSE,      /* a RUN is answered with FAULT, nothing was started */
-    SIM_FAULT_AFTER, /* a RUN was handled, then comes FAULT: something is wrong with its attempt */
+    SIM_IGNORE,      /* only this frame is lost (no real connection does that; for bounds) */
+    SIM_REFUSE,      /* a RUN is answered with FAULT, and nothing was started */
+    SIM_FAULT_AFTER, /* a RUN was handled, then FAULT follows: something is wrong with its attempt */
     SIM_CUT_BEFORE,  /* the controller dies here: no byte moves on any connection from now on */
     SIM_CUT_AFTER,
 };
@@ -49,8 +49,8 @@ struct sim_script {
     bool (*refuse)(void *arg, uint32_t node);                                  /* a connection is asked for */
     void (*ended)(void *arg, uint32_t node, const struct wire_record *record); /* a program ended or was lost */
     void *arg;
-    int (*probe)(void *arg, uint32_t node, uint8_t what, uint32_t port); /* an errno; NULL = all are reached */
-    void (*facts)(void *arg, uint32_t node, struct wire_facts *facts);   /* changes what a node says of itself, or NULL */
+    int (*probe)(void *arg, uint32_t node, uint8_t what, uint32_t port); /* an errno; NULL = all can be reached */
+    void (*facts)(void *arg, uint32_t node, struct wire_facts *facts);   /* changes the facts of a node, or NULL */
     int64_t (*clock)(void *arg, uint32_t node);                          /* ms by which its clock is ahead, or NULL */
 };
 
@@ -67,20 +67,20 @@ struct transport_sim_script sim_transport(struct sim_net *net); /* for run_optio
 const struct sim_start *sim_starts(const struct sim_net *net, size_t *ret_count);
 uint32_t sim_started(const struct sim_net *net, uint32_t node, const char *slot);
 size_t sim_live(const struct sim_net *net);
-uint32_t sim_frames(const struct sim_net *net, enum wire_type type); /* of this type that arrived */
+uint32_t sim_frames(const struct sim_net *net, enum wire_type type); /* arrived frames of this type */
 
-/* What happens by itself. */
+/* Events by themselves. */
 void sim_turn(struct sim_net *net);                           /* one turn of every program, without the loop */
 void sim_drop(struct sim_net *net, uint32_t node);            /* its connections end */
 void sim_away(struct sim_net *net, uint32_t node, bool away); /* and no new one is accepted */
 void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status); /* its live program exits */
 void sim_signal(struct sim_net *net, uint32_t node, const char *slot,
-                int32_t signal);                                     /* it is killed, and nobody asked */
+                int32_t signal);                                     /* it is killed without a request */
 void sim_lose(struct sim_net *net, uint32_t node, const char *slot); /* the supervisor dies without an outcome */
-/* The machine tells the supervisor of this live program to end: that is said at once, and it ends so: now, or (ends false)
- * once it is stopped. */
+/* The machine tells the supervisor of this live program to end: the node reports that at once, and the program ends
+ * with that cause: now, or (ends false) once it is stopped. */
 void sim_preempt(struct sim_net *net, uint32_t node, const char *slot, bool ends);
-/* Power cut: live programs are lost, and of the unsettled records those vanish whose bit (its number modulo 64) is set. */
+/* Power cut: live programs are lost, and each unsettled record vanishes whose bit (its number modulo 64) is set. */
 void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish);
 void sim_reinstall(struct sim_net *net, uint32_t node); /* another machine with nothing on it */
 void sim_same_machine(struct sim_net *net, uint32_t node, uint32_t as);
@@ -92,15 +92,16 @@ uint32_t sim_record_count(const struct sim_net *net, uint32_t node);
 void sim_share_home(struct sim_net *net, uint32_t node, uint32_t as);
 void sim_disk(struct sim_net *net, uint32_t node, uint64_t room_bytes); /* FILE fails beyond it; UINT64_MAX at first */
 void sim_touch(struct sim_net *net, uint32_t node, const char *name, const char *path); /* a file of a tree changes */
-/* Is the tree `name` on the node, whole, with the right contents and modes? "" = it is; else what is wrong. */
+/* Checks that the tree `name` on the node is whole, with the right contents and modes. "" = it is; else the
+ * difference. */
 const char *sim_tree_fault(const struct sim_net *net, uint32_t node, const char *name, const struct tree *tree);
-uint64_t sim_got_bytes(const struct sim_net *net);  /* contents that went out in DATA */
-uint64_t sim_file_bytes(const struct sim_net *net); /* contents that came in FILE and FILE_DATA */
-/* The job made (or changed, or with mode 0 removed) a file; version decides its content. Absolute path. */
+uint64_t sim_got_bytes(const struct sim_net *net);  /* contents sent in DATA */
+uint64_t sim_file_bytes(const struct sim_net *net); /* contents received in FILE and FILE_DATA */
+/* The job makes (or changes, or with mode 0 removes) a file; version decides its content. Absolute path. */
 void sim_make(struct sim_net *net, uint32_t node, const char *path, unsigned version, uint64_t size, uint32_t mode);
 void sim_make_link(struct sim_net *net, uint32_t node, const char *path, const char *target);
 void sim_make_folder(struct sim_net *net, uint32_t node, const char *path);
-/* The controller is dead: nothing moves any more until the next connection is opened after sim_revive. */
+/* The controller is dead: nothing moves until the next connection is opened after sim_revive. */
 void sim_cut(struct sim_net *net);
 bool sim_is_cut(const struct sim_net *net);
 void sim_revive(struct sim_net *net);

@@ -1,4 +1,4 @@
-/* A script by rules: which start of which slot does what, and which frame meets which fault. */
+/* A script of rules: how which start of which slot runs, and which frame meets which fault. */
 #ifndef RHRUN_TEST_SIM_PLAY_H
 #define RHRUN_TEST_SIM_PLAY_H
 

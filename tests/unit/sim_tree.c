@@ -1,11 +1,11 @@
-/* Trees that no disk holds: see sim_tree.h. */
+/* Trees that are on no disk: see sim_tree.h. */
 #include "sim_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct entry {
-    struct tree tree; /* its strings are in the test's arena: forgotten with it */
+    struct tree tree; /* its strings are in the test's arena: valid as long as that */
     struct entry *next;
 };
 struct tree_store {
@@ -87,7 +87,7 @@ void sim_tree_broken(const char *path)
     the_store.broken = path;
 }
 
-/* ---- what run asks of a store: the linker puts these in the place of the real ones (--wrap) ---- */
+/* ---- the functions of the store that run calls: the linker puts these in place of the real ones (--wrap) ---- */
 
 bool __wrap_tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret);
 int __wrap_tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reader *ret, struct error *err);

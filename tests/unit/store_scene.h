@@ -60,7 +60,7 @@ static inline struct tree_store *open_store(const char *name)
     return s;
 }
 
-/* What git says of the whole store. */
+/* git's report on the whole store. */
 static inline void check_with_git(const char *name)
 {
     if (have_git) {
@@ -72,7 +72,7 @@ static inline void check_with_git(const char *name)
     }
 }
 
-/* The names in a folder that begin so. */
+/* The names in a folder with this prefix. */
 static inline size_t count_in(const char *name, const char *folder, const char *prefix)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/%s/%s", dir, name, folder);

@@ -1,6 +1,6 @@
 /*
- * The supervisor, started for real. No sleeping: what the workload reached is known from its output (the
- * bell rings when there is some) or from a FIFO that it waits on, and every wait has a deadline.
+ * The supervisor, started for real. No sleeping: the workload's progress is known from its output (the bell rings when
+ * there is some) or from a FIFO that it waits on, and every wait has a deadline.
  */
 #ifndef TESTS_SUPERVISE_SCENE_H
 #define TESTS_SUPERVISE_SCENE_H
@@ -155,7 +155,7 @@ static inline void look(struct fixture *f)
     }
 }
 
-/* Waits for the bell, or its last writer's end. */
+/* Waits for the bell, or for the end of its last writer. */
 static inline void wait_bell(struct fixture *f)
 {
     struct pollfd p = {.fd = f->bell_fd, .events = POLLIN};
@@ -192,7 +192,7 @@ static inline char *out0(struct fixture *f)
     return output(f, 0, WIRE_STREAM_OUT, NULL);
 }
 
-/* A supervisor that died in the middle would never ring again. */
+/* A supervisor that died halfway would never ring again. */
 static inline void assert_alive(struct fixture *f)
 {
     if (f->record.state == WIRE_STATE_CLAIMED && !status_alive(f->dir_fd)) {
@@ -250,7 +250,7 @@ static inline bool lives(pid_t pid)
     return proc_read(pid, &p) && p.state != 'Z' && p.state != 'X';
 }
 
-/* Tells a workload that waits on a FIFO to go on. */
+/* Tells a workload that waits on a FIFO to continue. */
 static inline void fifo_make(struct fixture *f, const char *name)
 {
     assert_int_equal(mkfifo(path_in(f, name), 0600), 0);

@@ -1,6 +1,5 @@
 /*
- * Trees that an agent is sent: what they are on the controller's side, the frames that bring them, and what is then on
- * the node.
+ * Trees that are sent to an agent: the controller's side, the frames that bring them, and the files on the node.
  */
 #ifndef TESTS_SYNC_SCENE_H
 #define TESTS_SYNC_SCENE_H
@@ -43,7 +42,7 @@ static inline size_t size_of(const struct item *f)
     return f->data ? strlen(f->data) : f->size;
 }
 
-/* Equal for equal contents; no real hash is asked for. */
+/* Equal for equal contents; a real hash is not needed. */
 static inline void oid_of(const struct item *f, uint8_t oid[WIRE_OID_SIZE])
 {
     uint64_t h = 1469598103934665603u;
@@ -146,7 +145,7 @@ static inline const struct item *find(const struct item *tree, const char *path)
     return NULL;
 }
 
-/* What a controller does that knows the trees `old` (of state->base) and `want`: REMOVE, FILE, SYNC_END. */
+/* The frames of a controller that knows the trees `old` (of state->base) and `want`: REMOVE, FILE, SYNC_END. */
 static inline void put_changes(struct buf *b, const char *attempt, const struct wire_sync_state *state,
                                const struct item *old, const struct item *want)
 {
@@ -204,7 +203,7 @@ static inline void sync_tree(struct peer *p, const char *attempt, const char *tr
         fail_msg("cause %u value %d: %s", r.cause, r.value, r.tail);
 }
 
-/* ---- what is on the node ---- */
+/* ---- the node's side ---- */
 
 static inline char *at_work(struct peer *p, const char *path)
 {

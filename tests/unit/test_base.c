@@ -270,7 +270,7 @@ static void test_files(void **state)
         rmdir(deep);
         *strrchr(deep, '/') = 0;
     }
-    assert_int_equal(rmdir(dir), 0); /* nothing else was left there */
+    assert_int_equal(rmdir(dir), 0); /* nothing else is left there */
     free(deep);
     free(file);
 }
@@ -453,7 +453,7 @@ static void test_diagnostics_repeats(void **state)
     assert_non_null(diagnostics_add(&d, SEVERITY_NOTE, two, "other"));
     assert_non_null(diagnostics_add(&d, SEVERITY_ERROR, two, "x"));
     assert_null(diagnostics_add(&d, SEVERITY_ERROR, one, "x"));
-    assert_null(diagnostics_add(&d, SEVERITY_NOTE, two, "other")); /* goes with the repeated item, not with the last */
+    assert_null(diagnostics_add(&d, SEVERITY_NOTE, two, "other")); /* belongs to the repeated item, not to the last */
     assert_non_null(diagnostics_add(&d, SEVERITY_ERROR, one, "y"));
     assert_non_null(diagnostics_add(&d, SEVERITY_NOTE, two, "other"));
     assert_int_equal(d.errors, 3);
@@ -520,7 +520,7 @@ static void test_system_ca_file(void **state)
     assert_non_null(mkdtemp(root));
     assert_null(system_ca_file(root));
     static const char *const places[] = {"/etc/ssl/cert.pem",
-                                         "/etc/pki/tls/certs/ca-bundle.crt"}; /* the later one counts more */
+                                         "/etc/pki/tls/certs/ca-bundle.crt"}; /* the later one takes precedence */
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         snprintf(path, sizeof path, "%s%s", root, places[i]);
         *strrchr(path, '/') = '\0';

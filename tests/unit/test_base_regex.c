@@ -1,4 +1,4 @@
-/* base: patterns: what matches, what is refused with its place, and that no pattern costs more than its bound. */
+/* base: patterns: which match, which are refused and where, and that no pattern costs more than its bound. */
 #include "rhrun/base.h"
 
 #include <setjmp.h>
@@ -74,13 +74,13 @@ static void test_faults(void **unused)
     assert_int_equal(fault.at, 7);
     assert_null(regex_create("a[z-b]", 6, &fault));
     assert_int_equal(fault.at, 4);
-    assert_null(regex_create("\\C", 2, &fault)); /* could cut a character */
+    assert_null(regex_create("\\C", 2, &fault)); /* could split a character */
     memset(large, 'a', REGEX_PATTERN_MAX + 1);
     assert_null(regex_create(large, REGEX_PATTERN_MAX + 1, &fault));
     free(large);
 }
 
-/* Each of these takes ages when nobody counts its steps: more than there are in a lifetime, for the first. */
+/* Without a bound on steps each of these takes ages: the first, longer than a lifetime. */
 static void test_catastrophic_patterns_end(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* catalog: files, what is refused of them, layers, names of accelerators. */
+/* catalog: files, refused rows, layers, names of accelerators. */
 #include "catalog_scene.h"
 
 #include <fcntl.h>
@@ -83,7 +83,7 @@ static void test_dates(void **state)
 
 #define ROW(...) "aws,us-east-1,t," __VA_ARGS__
 
-/* Each is a row that is not taken, with the reason, and where in its line. */
+/* Each is a refused row, with the reason and the place in its line. */
 static void test_a_dirty_row_is_refused(void **state)
 {
     (void)state;
@@ -192,7 +192,8 @@ static void test_a_faulty_header_leaves_out_the_file(void **state)
     }
 }
 
-/* Columns in another order and the two more; a byte order mark, CRLF, empty lines, quotes, no end of the last line. */
+/* Columns in another order and the two optional ones; a byte order mark, CRLF, empty lines, quotes, no end of the last
+ * line. */
 static void test_a_file_of_another_shape(void **state)
 {
     (void)state;
@@ -217,7 +218,7 @@ static void test_a_file_of_another_shape(void **state)
     assert_int_equal(row->price_microusd, 3000000);
     assert_int_equal(row->spot_microusd, 1500000);
     assert_string_equal(row->file, "test.csv");
-    row = scene_find(&s, "free"); /* of which nobody knows anything */
+    row = scene_find(&s, "free"); /* without optional facts */
     assert_null(row->accelerator);
     assert_int_equal(row->price_microusd + row->spot_microusd + row->vcpus + row->memory_mib + row->as_of_day, 0);
     scene_close(&s);
@@ -254,7 +255,7 @@ static void test_limits_of_a_file(void **state)
     assert_string_equal(s.d.items[0].message, "a field of 256 bytes; it has at most 255");
     scene_close(&s);
     buf_free(&b);
-    scene_open(&s); /* a NUL is no end */
+    scene_open(&s); /* a NUL does not end it */
     assert_int_equal(scene_read_bytes(&s, HEADER "aws,r\0,t,,0,1,1,1,,,\n", sizeof HEADER + 20), 0);
     assert_int_equal(s.d.count, 1);
     scene_close(&s);
@@ -274,13 +275,13 @@ static void test_a_later_row_replaces(void **state)
                               ",aws,r,t,L4,2,4,16,4,2,,\n");
     assert_int_equal(put, 5);
     assert_int_equal(s.c->count, 4);
-    assert_string_equal(s.c->rows[0].accelerator, "L4"); /* as a whole: nothing of the earlier one stays */
+    assert_string_equal(s.c->rows[0].accelerator, "L4"); /* replaced as a whole: nothing of the earlier row stays */
     assert_int_equal(s.c->rows[0].count, 2);
     assert_int_equal(s.c->rows[0].price_microusd, 4000000);
     scene_close(&s);
 }
 
-/* Whatever the table of rows does with what is alike but for one name. */
+/* Many rows that are alike except for one name, whatever the table of rows does with them. */
 static void test_each_name_tells_machines_apart(void **state)
 {
     (void)state;
@@ -300,7 +301,7 @@ static void test_each_name_tells_machines_apart(void **state)
     buf_free(&b);
 }
 
-/* What is written is read as it was. */
+/* Written rows are read as they were. */
 static void test_written_rows_are_read_again(void **state)
 {
     (void)state;
@@ -367,7 +368,7 @@ static void test_names_of_accelerators(void **state)
     scene_close(&s);
 }
 
-/* No name means two of them, and what counts as one of them exists. */
+/* No name means two accelerators, and each alias names an existing one. */
 static void test_the_table_of_accelerators_is_sound(void **state)
 {
     (void)state;
@@ -449,7 +450,7 @@ static void test_what_is_built_in(void **state)
     (void)state;
     struct scene s;
     load(&s, &(struct catalog_places){NULL, NULL}, 0);
-    if (s.d.count) /* nothing of it is refused */
+    if (s.d.count) /* no row is refused */
         fail_msg("line %u: %s", s.d.items[0].place.line, s.d.items[0].message);
     assert_in_range(s.c->count, 40, 2000);
     for (size_t i = 0; i < s.c->count; i++) {
@@ -489,19 +490,19 @@ static void test_layers(void **state)
     assert_int_equal(scene_find(&s, "a2-highgpu-1g")->layer, CATALOG_BUILT_IN);
     assert_non_null(scene_find(&s, "gpu_1x_a10"));
     scene_close(&s);
-    /* The user's file comes last, also for what was refreshed. */
+    /* The user's file comes last, even after refreshed prices. */
     put_file(arena, "config/catalog.csv", HEADER "aws,us-east-1,p4d.24xlarge,A100,8,96,1152,30,,mine,\n");
     load(&s, &places, 0);
     assert_int_equal(scene_find(&s, "p4d.24xlarge")->price_microusd, 30000000);
     scene_close(&s);
-    /* A fault of it is an error: the built-in price would be used instead. */
+    /* A fault in it is an error: otherwise the built-in price would be used. */
     put_file(arena, "config/catalog.csv", HEADER "aws,us-east-1,p4d.24xlarge,A100,8,96,1152,0,,mine,\n");
     load(&s, &places, -1);
     assert_int_equal(s.err.code, ERROR_SPEC);
     assert_non_null(strstr(s.err.text, "config/catalog.csv: 1 fault in your prices"));
     assert_int_equal(s.d.errors, 1);
     scene_close(&s);
-    /* One that cannot be read, too; one that is not there is none. */
+    /* So is a file that cannot be read; a missing file is fine. */
     places.user_file = folder;
     load(&s, &places, -1);
     assert_int_equal(s.err.code, ERROR_IO);
@@ -512,7 +513,7 @@ static void test_layers(void **state)
     arena_destroy(arena);
 }
 
-/* Of too many files the first ones by name are read, and that is said. */
+/* Of too many files the first ones by name are read, and a message says so. */
 static void test_too_many_refreshed_files(void **state)
 {
     (void)state;
@@ -566,7 +567,7 @@ static int replace_in(struct catalog_regions regions, const char *provider, cons
     const char *dir = arena_printf(arena, "%s/new/cache", folder);
     int rc = catalog_replace(dir, provider, text, strlen(text), regions, arena, NULL, &d, err);
     *ret_faults = d.count;
-    assert_int_equal(d.errors, 0); /* what a provider says is no fault of the user's */
+    assert_int_equal(d.errors, 0); /* a fault in a provider's answer is no fault of the user */
     diagnostics_free(&d);
     arena_destroy(arena);
     return rc;
@@ -647,7 +648,7 @@ static void test_refreshed_prices_are_replaced_or_stay(void **state)
     }
     assert_int_equal(replace("../aws", good, &faults, &err), -1);
     assert_int_equal(replace("", good, &faults, &err), -1);
-    /* No room to write: what was there stays. */
+    /* No space to write: the old file stays. */
     CLEANUP(cleanup_free) char *blocked = xasprintf("%s/new/cache/gcp.csv", folder);
     assert_int_equal(mkdir(blocked, 0700), 0);
     assert_int_equal(replace("gcp", HEADER "gcp,r,t,A100,8,96,1152,1,,api,\n", &faults, &err), -1);

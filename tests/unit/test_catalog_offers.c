@@ -1,4 +1,4 @@
-/* catalog: requests, and which offers suit them in which order. */
+/* catalog: requests, and which offers match them, in which order. */
 #include "catalog_scene.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static void test_requests(void **state)
         {"aws:p4d.24xlarge", "p4d.24xlarge@aws"},
         {"AWS:p4d.24xlarge", "p4d.24xlarge@aws"},
         {"runpod:NVIDIA L40S", "NVIDIA L40S@runpod"},
-        {"NVIDIA L40S", "L40S:1"}, /* a name of an accelerator first */
+        {"NVIDIA L40S", "L40S:1"}, /* first the name of an accelerator */
         {"H200", "H200:1"},
     };
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -188,7 +188,7 @@ static void test_offers(void **state)
     /* 2 nodes for 43.92 or 58.77 */
     query = (struct catalog_query){.nodes = 2, .max_microusd = 50000000};
     assert_string_equal(offers_of("A100:8", query), "p4d.24xlarge");
-    query.max_microusd = 43915284; /* what it costs is within it */
+    query.max_microusd = 43915284; /* its cost is within it */
     assert_string_equal(offers_of("A100:8", query), "p4d.24xlarge");
 }
 
@@ -210,7 +210,7 @@ static void test_no_offer_says_why(void **state)
     query = (struct catalog_query){.regions = LIST("us-east-2")};
     assert_string_equal(offers_of("A100:8", query),
                         "the catalog has no price of A100:8 in us-east-2; did you mean us-east-1?");
-    query = (struct catalog_query){.regions = LIST("eastus")}; /* a region that there is */
+    query = (struct catalog_query){.regions = LIST("eastus")}; /* an existing region */
     assert_string_equal(offers_of("A100:8", query),
                         "the catalog has no price of A100:8 in eastus; there are some in us-central1, us-east-1");
     query = (struct catalog_query){.regions = LIST("us-east-1"), .providers = LIST("gcp")};
@@ -233,7 +233,7 @@ static void test_no_offer_says_why(void **state)
                         "its price is not known");
 }
 
-/* Of equal prices the newer one, then the user's order, then names; what nobody knows is last. */
+/* At equal prices the newer one, then the user's order, then names; an unknown price comes last. */
 static void test_order_of_equal_prices(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void test_order_of_equal_prices(void **state)
     assert_string_equal(offers_of("T4", query), "cheap new same2 same old undated unknown");
     query = (struct catalog_query){.providers = LIST("a", "c")};
     assert_string_equal(offers_of("T4", query), "cheap same2 same unknown");
-    query.max_microusd = 100000000; /* a price that nobody knows is within no limit */
+    query.max_microusd = 100000000; /* an unknown price is within no limit */
     assert_string_equal(offers_of("T4", query), "cheap same2 same");
     scene_close(&s);
     s = before;
@@ -262,7 +262,7 @@ static uint64_t dice(uint64_t *seed) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* One of 500 machines of 7 providers that are much alike. */
+/* One of 500 similar machines of 7 providers. */
 static void random_row(struct buf *b, uint64_t *seed, unsigned i)
 {
     static const char *const names[] = {"A100", "H100", "T4", "a100-80gb", ""};
@@ -280,8 +280,8 @@ static void random_row(struct buf *b, uint64_t *seed, unsigned i)
     buf_printf(b, ",s,%s\n", dice(seed) % 3 ? "2026-01-01" : "");
 }
 
-/* Whatever the rows and their order: each offer suits, none that suits is missing, they are in order, and another order
- * of the rows gives the same. */
+/* For all rows in all orders: each offer matches, no matching row is missing, offers are in order, and another order of
+ * the rows gives the same. */
 static void test_random_rows(void **state)
 {
     (void)state;

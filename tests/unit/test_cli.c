@@ -1,4 +1,4 @@
-/* The tables of commands and options are what the parser, the help, the man page and the README say. */
+/* The parser, the help, the man page and the README agree with the tables of commands and options. */
 #include "../../src/cli/internal.h"
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static char *section(const char *page, const char *head, const char *end)
     return next ? xstrndup(at, (size_t)(next - at)) : xstrdup(at);
 }
 
-/* Does `text` hold the macro ".Fl -NAME" as a whole word? */
+/* Whether `text` has the macro ".Fl -NAME" as a whole word. */
 static bool names_option(const char *text, const char *name)
 {
     CLEANUP(cleanup_free) char *macro = xasprintf("Fl -%s", name);
@@ -53,7 +53,7 @@ static void test_tables(void **state)
     (void)state;
     for (size_t i = 0; i < cli_option_count; i++) {
         const struct cli_option *o = &cli_options[i];
-        assert_ptr_equal(cli_option_find(o->id), o); /* each id once */
+        assert_ptr_equal(cli_option_find(o->id), o); /* each id is there once */
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(cli_options[k].name, o->name);
     }
@@ -73,7 +73,7 @@ static void test_tables(void **state)
     }
 }
 
-/* Every option that the man page's text on a command names is one of that command, and the other way round. */
+/* The options in the man page's text on a command are exactly those of the command. */
 static void test_man_page_commands(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_man_page_options(void **state)
     assert_int_equal(described, used);
 }
 
-/* The README's table of commands: a line "| `NAME ..." each, no other. */
+/* The README's table of commands has a line "| `NAME ..." for each, and no other. */
 static void test_readme(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void count_literal(void *arg, const char *word)
     ++*(unsigned *)arg;
 }
 
-/* Completion goes by the usage: of each word that a command takes it is known what it may be. */
+/* Completion depends on the usage: the kind of every word that a command takes must be known. */
 static void test_usages(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_parse(void **state)
     }
 }
 
-/* Names that people try; none of them is in the way of a command. */
+/* Names that people try; none of them shadows a command. */
 static void test_aliases(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* No name of a file reaches the terminal as an escape sequence or as two lines. */
+/* No file name reaches the terminal as an escape sequence or as two lines. */
 static void test_paths(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void test_paths(void **state)
     }
 }
 
-/* What takes the room is named first, down to the folder that holds it. */
+/* The largest part is named first, down to the folder that has it. */
 static void test_files_of_a_plan(void **state)
 {
     (void)state;
@@ -352,7 +352,7 @@ static void test_files_of_a_plan(void **state)
 static void on_screen(const char *text, const char *want, bool returns)
 {
     size_t len = strlen(text);
-    for (size_t cut = 0; cut <= len; cut++) { /* in two pieces, wherever they are cut */
+    for (size_t cut = 0; cut <= len; cut++) { /* in two pieces, cut at every place */
         struct screen s = {.color = true, .returns = returns};
         struct buf b = {0};
         screen_put(&s, &b, text, cut);
@@ -363,7 +363,7 @@ static void on_screen(const char *text, const char *want, bool returns)
     }
 }
 
-/* What is left of a number that is cut would be another number. */
+/* The rest of a cut number would read as another number. */
 static void test_a_cut_is_never_inside_of_a_number(void **state)
 {
     static const struct {
@@ -411,7 +411,7 @@ static void test_text_of_others_on_a_terminal(void **state)
     on_screen("plain, \xc3\xa9, \xe2\x82\xac, \xf0\x9f\x98\x80\tx\n",
               "plain, \xc3\xa9, \xe2\x82\xac, \xf0\x9f\x98\x80\tx\n", false);
     on_screen("\033[1;31mred\033[0m\n", "\033[1;31mred\033[0m\n", false);
-    on_screen("\033[8mhidden\nnext\n", "\033[8mhidden\033[0m\nnext\n", false); /* no colour goes beyond its line */
+    on_screen("\033[8mhidden\nnext\n", "\033[8mhidden\033[0m\nnext\n", false); /* no colour extends past its line */
     on_screen("a\033[2Jb\033[5Ac\033[?1049hd\033[>4;2me\033[6nf", "abcdef", false);
     on_screen("a\033]0;title\ab\033]52;c;aGk=\033\\c\033P+q\033\\d\033_x\033\\e", "abcde", false);
     on_screen("a\033(0b\033cc\0337d\033[", "abcd", false);
@@ -425,12 +425,12 @@ static void test_text_of_others_on_a_terminal(void **state)
               "c\xff\xfe"
               "d\xe2\x82"
               "e\xc3",
-              "a2Jbcde", false); /* bytes that are no UTF-8 */
+              "a2Jbcde", false); /* bytes that are not UTF-8 */
     on_screen("a\xe0\x82\x9b"
               "b\xf0\x80\x82\x9b"
               "c\xc0\x9b"
               "d",
-              "abcd", false); /* too long for what they say */
+              "abcd", false); /* longer than their value needs */
     on_screen("a\b\b\x7f\x05\x0e"
               "b\rc",
               "abc", false);

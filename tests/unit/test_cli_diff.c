@@ -1,4 +1,4 @@
-/* Two trees of values, side by side: each case is two documents and the rows that tell them apart. */
+/* Compares two trees of values: each case is two documents and the rows with their differences. */
 #include "../../src/cli/diffing.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static const struct doc_node *value(const char *text)
     return doc->root;
 }
 
-/* "PATH A B" a line; a side that is not there is "-". */
+/* "PATH A B" a line; "-" for a missing side. */
 static void check(const char *a, const char *b, const char *expected)
 {
     struct diff_rows rows = {.arena = arena};
@@ -75,7 +75,7 @@ static void test_by_key(void **state)
     check("{s: [{name: a, v: 1}, {name: b}]}", "{s: [{name: b}, {name: a, v: 2}]}",
           "s (order) [\"a\",\"b\"] [\"b\",\"a\"]\ns[a].v 1 2\n");
     check("[{node: 1, name: x}]", "[{node: 1, name: y}]", "[1].name \"x\" \"y\"\n");
-    /* two of one name: by place */
+    /* two with one name: by position */
     check("[{name: a, v: 1}, {name: a, v: 2}]", "[{name: a, v: 1}, {name: a, v: 3}]", "[1].v 2 3\n");
     check("[{name: \"a\\nb\", v: 1}]", "[{name: \"a\\nb\", v: 2}]", "[\"a\\nb\"].v 1 2\n");
 }
@@ -94,7 +94,7 @@ static void test_large(void **state)
     buf_puts(&b, "end]");
     struct diff_rows rows = {.arena = arena};
     diff_docs(&rows, "", value(a.data), value(b.data));
-    assert_int_equal(rows.count, 5000); /* too many to be laid side by side by what is equal */
+    assert_int_equal(rows.count, 5000); /* too many to be aligned by equality */
     buf_free(&a);
     buf_free(&b);
 }

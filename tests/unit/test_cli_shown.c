@@ -1,4 +1,4 @@
-/* What is kept of how far a run was shown: believed when it is whole, forgotten when it is not. */
+/* The record of how far a run was shown: believed if it is whole, ignored otherwise. */
 #include "../../src/cli/internal.h"
 
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void test_kept(void **unused)
     shown_close(s);
     s = shown_open(j, "other", false);
     assert_int_equal(s->count, 0);
-    save(s); /* there is no such folder: nothing is kept, nothing is said */
+    save(s); /* the folder does not exist: nothing is saved, and nothing is reported */
     shown_close(s);
     shown_close(NULL);
     end(j, file);
@@ -110,7 +110,7 @@ static void test_many(void **unused)
     end(j, file);
 }
 
-/* Any byte that is another one, and any end that is missing: as if nothing had been shown. */
+/* With any byte changed, or any end missing: as if nothing had been shown. */
 static void test_damaged(void **unused)
 {
     (void)unused;
@@ -138,7 +138,7 @@ static void test_damaged(void **unused)
     end(j, file);
 }
 
-/* What is whole by its digest and makes no sense is not believed either. */
+/* A file with a right digest and senseless content is not believed either. */
 static void test_nonsense(void **unused)
 {
     (void)unused;
@@ -161,7 +161,7 @@ static void test_nonsense(void **unused)
     end(j, file);
 }
 
-/* The reader is gone: what was saved in the last second does not hold. */
+/* The reader is gone: the state of the last second is not kept. */
 static void test_step_back(void **unused)
 {
     (void)unused;

@@ -1,11 +1,11 @@
 /*
- * Sweeps under random faults, in worlds of their own (core_world.h). What must hold, whatever happens in between: a point
- * whose program ended well, unharmed, runs no second time; a node has no more points at a time than it has places; no
- * point runs twice at a time; and who is asked often enough has all of them done in the end. Of points on several nodes
- * also: all parts of a launch are in one event, each on a node of its own; a part is stopped only where another one did
- * not end well, and then it is; a point is done when all parts of one launch have ended well. The state directory may be
- * lost: what the nodes have of a launch as a whole counts. Files come home behind the launch, and a point that has
- * failed for good is not tried once more because they cannot.
+ * Sweeps under random faults, in worlds of their own (core_world.h). The invariants: a point whose program ended well,
+ * unharmed, runs no second time; a node has no more points at a time than it has places; no point runs twice at a time;
+ * and after enough runs all points are done. For points on several nodes also: all parts of a launch are in one event,
+ * each on a node of its own; a part is stopped only where another one did not end well, and then it is; a point is done
+ * when all parts of one launch have ended well. The state directory may be lost: a whole launch on the nodes counts.
+ * Outputs come home after the launch, and a point that has failed for good is not tried again because its outputs
+ * cannot come.
  */
 #include "core_random.h"
 
@@ -24,21 +24,21 @@ enum {
     CONTROLLERS_MAX = 80,
     STEPS_MAX = 200000,
     HOUR_MS = 3600000,
-    LONG_MS = 600000 /* of a part that is stopped before that */
+    LONG_MS = 600000 /* the length of a part that is stopped earlier */
 };
 
 struct fate {                  /* of a point */
     char launch[WORLD_LAUNCH]; /* the latest */
     uint32_t begun, good;      /* parts of it */
-    unsigned where;            /* their nodes, by bits */
-    bool failed;               /* a part of it ended badly */
+    unsigned where;            /* the bits of their nodes */
+    bool failed;               /* one of its parts ended badly */
     uint64_t failed_us;
-    uint32_t failed_under;                      /* the controller of then */
+    uint32_t failed_under;                      /* the controller at that time */
     uint32_t starts, failures, wanted_failures; /* launches */
     char run[17];
-    uint32_t recorded_failures; /* in the run, as the journal has them; of points on one node */
+    uint32_t recorded_failures; /* in the run, by the journal; of points on one node */
     bool done;                  /* its program has ended well */
-    bool excused; /* its node restarted, was lost or replaced, or rhrun was told to stop: it may run once more */
+    bool excused; /* its node restarted, was lost or replaced, or rhrun was told to stop: it may run again */
 };
 struct sweep {
     struct arena *arena;
@@ -90,7 +90,7 @@ static bool is_first(const struct world_record *r)
     return !r->launch[0] || strcmp(r->attempt, r->launch) == 0;
 }
 
-/* In a launch that is to fail either the first part does, or all others do; the rest would go on for long. */
+/* In a launch that is to fail, either the first part fails, or all others do; the rest would run for long. */
 static void program(void *arg, const struct world_node *n, const struct world_record *r, struct world_program *ret)
 {
     struct sweep *s = arg;
@@ -215,7 +215,7 @@ static void check_tries(struct sweep *s, const struct event *e)
         violate(s, "%s begins once more, and has failed for good", step);
 }
 
-/* All parts of a launch are in one event, whoever began it. */
+/* All parts of a launch are in one event, whichever controller began it. */
 static void durable(void *arg, const struct event *e)
 {
     struct sweep *s = arg;
@@ -235,7 +235,7 @@ static enum fetch_end fetched(void *arg, const struct world_node *n, const struc
     return periodic || !s->faults || world_random(&s->rng) % 40 ? FETCH_DONE : (s->faults--, FETCH_BROKEN);
 }
 
-/* What ran on the node, or had run there and was not on its disk, may run once more. */
+/* Programs that ran on the node, or whose work was not on its disk, may run again. */
 static void excuse(struct sweep *s, uint32_t node)
 {
     const struct world_node *n = &s->world->nodes[node];
@@ -266,11 +266,11 @@ static void accident(struct sweep *s)
     const uint64_t more = world_random(&s->rng);
     if (kind < 40 || s->killed_only) {
         world_cut(w, node, kind < 10);
-    } else if (kind < 60) { /* perhaps for longer than it is awaited */
+    } else if (kind < 60) { /* perhaps for longer than rhrun waits */
         excuse_all(s);
         world_away(w, node, more % (more & 1 << 20 ? 5000 : 120000));
     } else if (kind < 75) {
-        excuse_all(s); /* also what is on its way there */
+        excuse_all(s); /* also requests on the way there */
         world_reboot(w, node, more);
     } else if (kind < 85) {
         excuse_all(s);
@@ -292,7 +292,7 @@ static bool is_done(const struct sweep *s)
     return done;
 }
 
-/* What nodes have as a whole of a launch is not done again. */
+/* A whole launch on the nodes is not repeated. */
 static void forget(struct sweep *s)
 {
     if (!s->killed_only || s->seed % 7 > 2 || !fault(s, 20))

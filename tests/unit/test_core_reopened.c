@@ -1,33 +1,33 @@
 /*
- * Memory is only a cache. At instants of a random world (core_random.h) a second core is made of the journal as it was
- * appended and of the nodes as they are, and both go on without further faults: they come to the same end. What differs
- * was decided in memory alone, and would be lost with a kill at that instant.
+ * Memory is only a cache. At moments of a random world (core_random.h) a second core is made from the appended journal
+ * and the nodes as they are. Both continue without further faults, and must come to the same end. A difference was
+ * decided in memory alone, and a kill at that moment would lose it.
  *
- * The first is the same world again with as many faults as there were until then: worlds of one seed are alike up to the
- * first fault that one of them has not.
+ * The first is the same world again, with as many faults as there were until then: worlds of one seed are alike up to
+ * the first fault that one of them lacks.
  *
- * Compared are the status with which the run at hand is closed; where it is done: each cell's outcome and generation,
- * the restarts, and which programs were started, by node, step and number (of a launch: those of the last generation;
- * which parts of an earlier one had begun when it failed is a matter of time). Not compared, each for its reason:
- *   - a run that the first closes as `infra`: it is a fact of that moment, what follows from it is that the user runs
- *     the command again, as the second one does;
- *   - a cancelled run: the second is `rhrun cancel`, which starts no epilog (who asked for the run again wants it);
- *     both must be cancelled;
- *   - an instant at which a node has restarted, was replaced or lost something, and the first has not heard of it: what
- *     it decides for what was there before, the second one's look forbids; or is in doubt: it came back during the launch
- *     and is looked at before the next generation, by the second one now;
- *   - an instant at which a part of the launch had ended well, its node has restarted since, and the run was taken up by
- *     then: whether the launch was over before that, the other nodes say, and which of them says it first is a matter of
- *     time;
- *   - an instant at which of a launch that was found on the nodes one part runs, and of another nobody knows: whether the
+ * Compared are the status with which the present run is closed; if it is done: each cell's outcome and generation, the
+ * restarts, and which programs were started, by node, step and number (of a launch: those of the last generation; which
+ * parts of an earlier one had begun when it failed is a matter of time). Not compared, each for its reason:
+ *   - a run that the first closes as `infra`: that is a fact of the moment; the user then runs the command again, as
+ *     the second one does;
+ *   - a cancelled run: the second is `rhrun cancel`, which starts no epilog (a resumed run starts it); both must be
+ *     cancelled;
+ *   - a moment at which a node has restarted, was replaced or lost something, and the first does not know yet: it
+ *     decides by the old state, the second by the new one; or a node in doubt: it came back during the launch, and the
+ *     first looks at it before the next generation, the second at once;
+ *   - a moment at which a part of the launch had ended well, its node has restarted since, and the run was resumed
+ *     by then: the other nodes show whether the launch was over before that, and which of them reports first is a matter
+ *     of time;
+ *   - a moment at which, of a launch that was found on the nodes, one part runs and another is unknown: whether the
  *     first ends before all nodes are there, so that it is half a launch, is a matter of time;
- *   - an instant at which nothing but set-up is left to do (a launch has ended well, and what follows it, under a controller
- *     that is dead): the second one knows from the journal that it is for nothing;
- *   - a launch on MIN:MAX nodes: who takes part in it is a matter of time, and with it what fails. The second one must
- *     come to an end that is one;
- *   - of a failed run all but its status, restarts and generation: what else had begun by then is a matter of time.
+ *   - a moment at which only set-up is left to do (the launch and the steps after it have ended well under a controller
+ *     that is dead): the second one knows from the journal that this set-up is useless;
+ *   - a launch on MIN:MAX nodes: which nodes take part, and so which parts fail, is a matter of time. The second one
+ *     must still come to a valid end;
+ *   - of a failed run all but its status, restarts and generation: which other steps had begun is a matter of time.
  *
- * RHRUN_RANDOM_SEEDS, RHRUN_RANDOM_FIRST: which seeds; RHRUN_REOPEN_EVERY: one of so many instants, at random.
+ * RHRUN_RANDOM_SEEDS, RHRUN_RANDOM_FIRST: which seeds; RHRUN_REOPEN_EVERY=N: one of N moments, at random.
  */
 #include "core_random.h"
 
@@ -40,10 +40,10 @@
 
 enum { SEEDS = 100, EVERY = 8, STEPS_MAX = 20000, SAID_MAX = 10 };
 
-struct instant { /* at which it was reopened */
+struct instant { /* a moment at which it was reopened */
     uint64_t step;
-    uint32_t faults; /* there were so many before it */
-    size_t events;   /* the journal had */
+    uint32_t faults; /* number of faults before it */
+    size_t events;   /* number of events in the journal */
     bool cancelled;
     char *end; /* of the second core; heap */
 };
@@ -63,7 +63,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Was it decided by then, not found; of a launch: by that run, in its latest generation? */
+/* Whether it was decided by then, not found; for a launch: by that run, in its latest generation. */
 static bool counts(const struct world *w, size_t events, const struct world_start *s, const struct state_run *run)
 {
     for (size_t i = 0; i < events; i++) {
@@ -107,7 +107,7 @@ static void put_cells(const struct random_job *job, const struct state *s, struc
         }
 }
 
-/* The end of the run that was at hand when the journal had so many events, in words; NULL: it was not closed. Heap. */
+/* The end, in words, of the run that was open when the journal had that many events; NULL: it was not closed. Heap. */
 static char *end_of(const struct random_job *job, const struct world *w, size_t events, bool cancelled)
 {
     size_t at = events;
@@ -135,7 +135,7 @@ static char *end_of(const struct random_job *job, const struct world *w, size_t 
 
 /* ---- the second core ---- */
 
-/* Is a part of the launch recorded as done, and in doubt since its node has restarted? */
+/* Whether a part of the launch is recorded as done, and in doubt since its node has restarted. */
 static bool is_any_in_doubt(const struct run *r)
 {
     for (size_t i = 0; i < r->state->cell_count; i++)
@@ -144,7 +144,7 @@ static bool is_any_in_doubt(const struct run *r)
     return false;
 }
 
-/* Of a launch that this run did not begin, does a part run, and is another not known of? */
+/* Whether, of a launch that this run did not begin, one part runs and another is unknown. */
 static bool is_partly_found(const struct random_job *job, struct run *r)
 {
     bool runs = false, missing = false;
@@ -158,7 +158,7 @@ static bool is_partly_found(const struct random_job *job, struct run *r)
     return r->stage == STAGE_SETUP && run && run->own_generation == 0 && runs && missing;
 }
 
-/* Does a run go on, of which it can be said how it ends? */
+/* Whether a run is open whose end can be predicted. */
 static bool is_of_interest(const struct random_job *job)
 {
     const struct world *w = job->world;
@@ -225,7 +225,7 @@ static void tell_difference(uint64_t seed, const struct instant *in, const char 
                 (unsigned long long)in->step, in->faults, end ? end : "", in->end);
 }
 
-/* The world again, with so many faults: how do the runs at the instants behind the last of them end? */
+/* The world again, with that many faults: how the runs end that were open at the moments after the last of them. */
 static void compare_all(uint64_t seed, uint32_t faults, const struct instants *all, unsigned flags)
 {
     struct random_job *job = random_job_create(seed, faults, RANDOM_SEEN | flags);

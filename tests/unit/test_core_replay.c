@@ -1,5 +1,5 @@
-/* Runs that were traced (RHRUN_TEST_TRACE, src/run/trace.h), taken again by a core alone. A fixture is such a trace, as
- * scripts/record-traces makes it. With file names as arguments it plays these instead. */
+/* Traced runs (RHRUN_TEST_TRACE, src/run/trace.h), played on a core alone. Each fixture is a trace from
+ * scripts/record-traces. With file names as arguments it plays these instead. */
 #include "core_replay.h"
 
 #include <setjmp.h>
@@ -35,14 +35,14 @@ static void plays(const char *name, size_t parts, size_t ended)
     assert_int_equal(got_ended, ended);
 }
 
-/* kill -9 while a node is set up, and the run that takes up. */
+/* kill -9 during set-up of a node, and the run that resumes. */
 static void test_crash_in_setup(void **unused)
 {
     (void)unused;
     plays("crash-in-setup.trace", 2, 1);
 }
 
-/* torchrun on MIN:MAX nodes: one is lost while they run and is given up, the other goes on to a good end. */
+/* torchrun on MIN:MAX nodes: one is lost during the run and given up; the other finishes well. */
 static void test_lost_node(void **unused)
 {
     (void)unused;

@@ -1,6 +1,7 @@
 /*
- * core at scale: 20 steps of set-up and a launch on many nodes, in a world (core_world.h) where nothing goes wrong. It says
- * how long that took, nearly all of it the core's and the state's; how many nodes: RHRUN_SCALE_NODES (10,000 takes a second or two).
+ * core at scale: 20 set-up steps and a launch on many nodes, in a world (core_world.h) without faults. It prints how
+ * long that took, nearly all of it in the core and the state. The number of nodes: RHRUN_SCALE_NODES (10,000 takes a
+ * second or two).
  */
 #include "core_world.h"
 #include "sim_made_up.h"

@@ -1,6 +1,6 @@
 /*
- * Scenes on the core alone, in a world (core_world.h) where nothing happens by chance: two nodes, a step of set-up that
- * creates a file, a prolog and a launch on both. Each is of a decision that stood in memory alone, or was made too early.
+ * Scenes on the core alone, in a world (core_world.h) without chance: two nodes, a set-up step that creates a file, a
+ * prolog and a launch on both. Each scene has a decision that was once in memory only, or made too early.
  */
 #include "core_world.h"
 #include "sim_made_up.h"
@@ -22,16 +22,16 @@ struct scene {
     struct spec_output output;
     struct plan *plan;
     struct world *world;
-    bool emptied;   /* what the launch made on node 1 is gone */
-    bool slow;      /* launches last so long that a machine can be replaced meanwhile */
-    bool preempts;  /* the first launch on node 1 ends because somebody told the machine to */
-    bool breaks;    /* what comes home periodically breaks off */
-    unsigned saved; /* how often it was asked for on node 1 */
-    bool unmade;    /* a launch began on a node where what set-up creates is not there */
+    bool emptied;   /* the files of the launch on node 1 are gone */
+    bool slow;      /* launches are long enough that a machine can be replaced meanwhile */
+    bool preempts;  /* the first launch on node 1 ends because the machine was told to end */
+    bool breaks;    /* periodic outputs break off */
+    unsigned saved; /* how often its periodic outputs were requested on node 1 */
+    bool unmade;    /* a launch began on a node without the files that set-up creates */
 };
 
-/* All ends well; after a while, so that there is time for what is to happen meanwhile. Node 1's prolog ends before node
- * 0's, and in scenes that rent its launch, too. */
+/* All end well, after a while, so that there is time for events meanwhile. Node 1's prolog ends before node 0's; in
+ * scenes that rent, its launch does too. */
 static void program(void *arg, const struct world_node *n, const struct world_record *r, struct world_program *ret)
 {
     const struct scene *s = arg;
@@ -49,7 +49,7 @@ static void started(void *arg, const struct world_node *n, const struct world_re
     s->unmade = s->unmade || (r->step->kind->phase == PHASE_LAUNCH && !n->made[0]);
 }
 
-/* What the launch made on node 1 was there alone. */
+/* The files of the launch on node 1 existed only there. */
 static enum fetch_end fetched(void *arg, const struct world_node *n, const struct plan_step *step, bool periodic)
 {
     struct scene *s = arg;
@@ -107,7 +107,7 @@ static void until(struct scene *s, bool (*so)(const struct scene *s))
         assert_true(i < STEPS_MAX && !world_finished(s->world) && world_step(s->world));
 }
 
-/* To the end of the controller at hand: exit status. */
+/* Until the present controller ends: exit status. */
 static int finish(struct scene *s)
 {
     for (unsigned i = 0; !world_finished(s->world); i++)
@@ -115,7 +115,7 @@ static int finish(struct scene *s)
     return world_end(s->world).exit_status;
 }
 
-/* kill -9, and all that it decided is in the journal. */
+/* kill -9; the journal has all its decisions. */
 static void kill_it(struct scene *s)
 {
     world_kill(s->world, s->world->journal_count - s->world->hands->durable);
@@ -139,8 +139,8 @@ static bool knows_launch(const struct scene *s)
     return world_run(s->world)->stage == STAGE_LAUNCH;
 }
 
-/* The state directory is lost while a launch runs, and the next controller attaches to it: its parts are that one's from
- * then on, whoever comes after it. One that dies is a part that failed, and no part that had not begun. */
+/* The state directory is lost during a launch, and the next controller attaches to it: from then on its parts belong to
+ * that controller, and to those after it. A part that dies has failed; it is not one that never began. */
 static void test_what_was_attached_to_is_recorded(void **unused)
 {
     (void)unused;
@@ -169,8 +169,8 @@ static bool node_1_waits(const struct scene *s)
     return r->stage == STAGE_PROLOG && run_task(r, &s->plan->steps[1], 1)->state == TASK_DONE;
 }
 
-/* The connection to a node is lost before a generation begins, and so is what set-up created there: the generation waits
- * for the node, however far it is in coming back, and set-up is done again first. */
+/* The connection to a node is lost before a generation begins, and with it the files that set-up created there: the
+ * generation waits for the node, however late it is, and set-up is done again first. */
 static void test_a_generation_waits_for_who_is_away(void **unused)
 {
     (void)unused;
@@ -217,7 +217,7 @@ static bool part_ended_on_node_1(const struct scene *s)
 }
 
 /* The controller is killed, and the machine of node 1 is lost: another one was rented when the next controller starts.
- * Set-up is done there and kept on the other one, and what was lost with the machine is no failure of the job. */
+ * Set-up is done there and kept on the other node, and the loss is no failure of the job. */
 static void test_a_rented_machine_is_replaced_before_the_next_start(void **unused)
 {
     static const struct {
@@ -265,8 +265,8 @@ static bool outputs_begin_to_come(const struct scene *s)
     return world_run(s->world)->stage == STAGE_OUTPUTS;
 }
 
-/* The launch has ended well, and the controller is killed while its outputs are fetched. That those of node 1 went with
- * its machine is told, though node 0 has some. */
+/* The launch has ended well, and the controller is killed while it fetches outputs. The loss of node 1's outputs with
+ * its machine is reported, although node 0 has some. */
 static void test_an_output_that_was_lost_with_its_machine(void **unused)
 {
     static const struct spec_rent rent = {.instance = "cpu:8"};
@@ -293,7 +293,7 @@ static void test_an_output_that_was_lost_with_its_machine(void **unused)
     }
 }
 
-/* A rule that rents another machine, so many times. */
+/* A rule that rents another machine, that many times. */
 static struct scene *begin_replacing_with(const struct spec_output *output, enum spec_subject subject, uint32_t times)
 {
     static const struct spec_rent rent = {.instance = "cpu:8"};
@@ -365,8 +365,7 @@ static void test_replace_node(void **unused)
     }
 }
 
-/* The new machine vanishes, too, while it is set up; and of a node that is away for too long nobody says that it
- * vanished. */
+/* The new machine vanishes too, during set-up; and a node that is away for too long does not count as vanished. */
 static void test_replaced_twice(void **unused)
 {
     (void)unused;
@@ -417,7 +416,7 @@ static void test_no_machine_for_a_node(void **unused)
     until(s, node_1_is_given_up);
     world_give_up(s->world, 1);
     until(s, is_let_go);
-    core_take(world_run(s->world), &(struct input){.kind = INPUT_VANISHED, .node = 0}); /* that is for the next start */
+    core_take(world_run(s->world), &(struct input){.kind = INPUT_VANISHED, .node = 0}); /* meant for the next start */
     assert_int_equal(finish(s), 3);
     assert_int_equal(rule_used(s), 1);
     world_reinstall(s->world, 1);
@@ -428,7 +427,7 @@ static void test_no_machine_for_a_node(void **unused)
     end(s);
 }
 
-/* Of a preempted node the machine is there still: it is given up before the next generation, once. */
+/* The machine of a preempted node still exists: it is given up once, before the next generation. */
 static void test_a_preempted_node_is_replaced(void **unused)
 {
     (void)unused;
@@ -446,8 +445,8 @@ static bool node_1_is_saving(const struct scene *s)
     return world_run(s->world)->lanes[1].saving == SAVING_ASKED;
 }
 
-/* What comes home now and then comes once more from a machine that is there still, and holds nothing up: where that
- * breaks off, or the machine goes meanwhile, the node is replaced all the same. */
+/* Periodic outputs come once more from a machine that still exists, and delay nothing: if that breaks off, or the
+ * machine goes meanwhile, the node is replaced all the same. */
 static void test_outputs_of_a_node_that_is_replaced(void **unused)
 {
     static const struct spec_output every = {.name = "outputs-1",
@@ -477,7 +476,7 @@ static void test_outputs_of_a_node_that_is_replaced(void **unused)
     }
 }
 
-/* kill -9 at each step, and the next start has replaced what had vanished. */
+/* kill -9 at each step; the next start replaces the vanished machines. */
 static void test_killed_while_a_node_is_replaced(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
 /*
- * core under random faults, in worlds of its own: see core_random.h for what must hold. It links without nodes, loop,
- * journal and transport, and a world takes microseconds: RHRUN_RANDOM_SEEDS=200000 is a matter of a minute or two.
+ * core under random faults, in worlds of its own: core_random.h lists the invariants. It links without nodes, loop,
+ * journal and transport, and a world takes microseconds: RHRUN_RANDOM_SEEDS=200000 takes a minute or two.
  */
 #include "core_random.h"
 

@@ -1,4 +1,4 @@
-/* doc: golden cases from tests/fixtures/doc, plus what a fixture cannot say. */
+/* doc: golden cases from tests/fixtures/doc, and cases that no fixture can express. */
 #include "rhrun/doc.h"
 
 #include <dirent.h>

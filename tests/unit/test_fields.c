@@ -1,4 +1,4 @@
-/* fields: each kind of field there and back, what is left out, and what is refused. */
+/* fields: each kind of field there and back, omitted fields, and refused values. */
 #include "rhrun/fields.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* fleet: the tables, and the ledger with its JSON. What follows from what: test_fleet_scenes.c; random worlds:
+/* fleet: the tables, and the ledger with its JSON. Reactions: test_fleet_scenes.c; random worlds:
  * test_fleet_worlds.c. */
 #include "../../src/fleet/internal.h"
 
@@ -99,7 +99,7 @@ static const char *const lines[] = {
     "{\"type\":\"over\",\"seq\":16,\"time_ms\":3608}",
 };
 
-/* All types but RETREAT, written as they were read, and what they add up to. */
+/* All types but RETREAT, written as they were read, and their sum. */
 static void test_ledger(void **unused)
 {
     struct fleet_ledger *l = fleet_ledger_create();

@@ -1,4 +1,4 @@
-/* fleet: what follows from each answer of a provider, one at a time (fleet_scene.h). */
+/* fleet: the reaction to each answer of a provider, one at a time (fleet_scene.h). */
 #include "fleet_scene.h"
 
 /* ---- creates ---- */
@@ -42,7 +42,7 @@ static void test_intent_first(void **unused)
     finish(&s);
 }
 
-/* What never left this machine made nothing: no look has to prove it. */
+/* A request that never left this machine made nothing: no list has to prove that. */
 static void test_unsent(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -114,7 +114,7 @@ static void test_throttled_is_bounded(void **unused)
     finish(&s);
 }
 
-/* What is not known to have failed: sent again under the same token; or not before the list could not hide it. */
+/* Not known to have failed: sent again under the same token; or only when the list can no longer hide it. */
 static void test_unsure(void **unused)
 {
     struct fleet_offer o = plain;
@@ -171,7 +171,7 @@ static void test_gang(void **unused)
     finish(&s);
 }
 
-/* What is short of two machines may do for one; what is short of one does not for two. */
+/* A zone without room for two machines may have room for one; a zone without room for one has none for two. */
 static void test_fewer_machines(void **unused)
 {
     struct fleet_offer o[] = {plain, plain, plain};
@@ -191,7 +191,8 @@ static void test_fewer_machines(void **unused)
     finish(&s);
 }
 
-/* An error that names machines, or fewer than were asked for: they are given back, and what else there may be is awaited. */
+/* An error that names machines, or fewer than requested: they are given back, and further ones that may exist are
+ * awaited. */
 static void test_partial(void **unused)
 {
     struct fleet_offer o = plain;
@@ -212,7 +213,7 @@ static const char *listed_so(struct scene *s, enum provider_class fault)
     return does(s, &(struct fleet_input){.kind = FLEET_INPUT_LISTED, .number = s->number, .fault = fault});
 }
 
-/* Nobody waits 15 minutes for credentials that were revoked: what is left is told after one, and stays in the ledger. */
+/* Revoked credentials end the wait after one minute: the machines left are reported, and stay in the ledger. */
 static void test_revoked_credentials(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -230,7 +231,7 @@ static void test_revoked_credentials(void **unused)
     finish(&s);
 }
 
-/* Where one of the answers is another one, it goes on. */
+/* If one of the answers differs, it continues. */
 static void test_credentials_that_are_refused_now_and_then(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -246,7 +247,7 @@ static void test_credentials_that_are_refused_now_and_then(void **unused)
     finish(&s);
 }
 
-/* It is there, and a later step of its create was refused: given back at once, with the words of that. */
+/* It exists, and a later step of its create was refused: given back at once, with the words of that refusal. */
 static void test_made_and_refused(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -275,7 +276,7 @@ static void test_made_and_refused(void **unused)
     finish(&s);
 }
 
-/* It ends before it is ready, and nobody says why: its offer is tried once more, where there is no other. */
+/* It ends before it is ready, without a reason: its offer is tried once more, if there is no other. */
 static void test_ends_before_it_is_ready(void **unused)
 {
     struct fleet_offer offers[2] = {plain, plain};
@@ -332,7 +333,7 @@ static void test_host_keys(void **unused)
     assert_string_equal(met(&s, "i-1", "key-x"), "tell:refused returning tell:lost delete:i-1");
     deleted(&s, "i-1", PROVIDER_CLASS_NONE);
     assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
-    /* its successor must not be the old machine, nor have its address while that one lives */
+    /* its successor must be another machine, and must not have its address while it lives */
     assert_string_equal(lists(&s, NULL, 0), "gone");
     assert_string_equal(asks(&s, FLEET_INPUT_REPLACE), "replace intent create:2");
     answers(&s, "rhrun-" ID "-2", PROVIDER_CLASS_NONE, 0, "i-2");
@@ -358,7 +359,7 @@ static void test_notice_and_loss(void **unused)
     assert_string_equal(asks(&s, FLEET_INPUT_REPLACE), "replace intent create:2");
     assert_string_equal(answers(&s, "rhrun-" ID "-2", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_ZONE, NULL),
                         "void unreplaced tell:unreplaced settled");
-    /* whoever asks again means it, though nothing else is left */
+    /* a new request means it, although no other offer is left */
     assert_string_equal(asks(&s, FLEET_INPUT_REPLACE), "replace intent create:3");
     assert_string_equal(answers(&s, "rhrun-" ID "-3", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_ZONE, NULL),
                         "void unreplaced tell:unreplaced settled");
@@ -380,7 +381,7 @@ static void test_doubt(void **unused)
     finish(&s);
 }
 
-/* A machine that stopped may still cost money: it is lost, and given back. */
+/* A stopped machine may still cost money: it counts as lost, and is given back. */
 static void test_stopped(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -426,7 +427,8 @@ static void test_ends(void **unused)
     finish(&s);
 }
 
-/* What cannot be proven gone is told with its price, kept in the ledger, and the next start goes on with it. */
+/* A machine that cannot be proven gone is reported with its price and kept in the ledger; the next start continues with
+ * it. */
 static void test_left(void **unused)
 {
     struct fleet_offer o = plain;
@@ -471,14 +473,14 @@ static void test_again(void **unused)
     s = begin(&w);
     again(&s);
     asks(&s, FLEET_INPUT_START);
-    assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending"); /* what may have been made is not forgotten */
+    assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending"); /* a machine that may exist is not forgotten */
     assert_string_equal(lists(&s, NULL, 0), "");
     later(&s, FLEET_LATE_MS);
     assert_string_equal(lists(&s, NULL, 0), "void over tell:finished:0,none");
     finish(&s);
 }
 
-/* Whoever comes after a cluster that is settled has no create to wait for; where one may be done yet, it is not. */
+/* After a settled cluster there is no create to wait for; if one may still be done, there is. */
 static void test_settled(void **unused)
 {
     struct fleet_offer o = plain;
@@ -509,7 +511,7 @@ static void test_settled(void **unused)
     asks(&s, FLEET_INPUT_DOWN);
     deleted(&s, "i-1", PROVIDER_CLASS_NONE);
     assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
-    assert_string_equal(lists(&s, NULL, 0), "gone"); /* the first request may make it once more */
+    assert_string_equal(lists(&s, NULL, 0), "gone"); /* the first request may still make it */
     assert_string_equal(later(&s, FLEET_LATE_MS), "list:here");
     assert_string_equal(lists(&s, NULL, 0), "over tell:finished:0,none");
     finish(&s);
@@ -547,7 +549,7 @@ static struct fleet_input made(const char *const *id, const uint64_t *price)
     return (struct fleet_input){.kind = FLEET_INPUT_CREATED, .name = FIRST, .ids = id, .prices = price, .id_count = 1};
 }
 
-/* What the provider says that it costs, when it is there, is what counts. */
+/* The price that the provider reports for the existing machine counts. */
 static void test_told_price(void **unused)
 {
     struct fleet_offer offers[2] = {plain, plain};
@@ -558,7 +560,7 @@ static void test_told_price(void **unused)
     (void)unused;
     offers[1].region = "there";
     w.max_price = plain.price * 3 / 2;
-    struct scene s = begin(&w); /* too much, so it is given back, and the next offer is tried */
+    struct scene s = begin(&w); /* too expensive, so it is given back, and the next offer is tried */
     assert_string_equal(does(&s, &dear), "created returning retreat tell:retreat delete:i-1");
     assert_non_null(strstr(fleet_ledger_of(s.fleet)->text, "an hour for i-1, which is more than max_price allows"));
     deleted(&s, "i-1", PROVIDER_CLASS_NONE);
@@ -566,14 +568,14 @@ static void test_told_price(void **unused)
     assert_non_null(strstr(lists(&s, NULL, 0), "gone intent tell:trying create:2"));
     finish(&s);
 
-    s = begin(&w); /* the list says it */
+    s = begin(&w); /* the list reports it */
     answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
     const struct fleet_item item = {
         .run = ID, .id = "i-1", .name = FIRST, .state = PROVIDER_STATE_READY, .address = "a", .price = price};
     assert_string_equal(lists(&s, &item, 1), "returning retreat tell:retreat delete:i-1");
     finish(&s);
 
-    s = begin(&w); /* what is in use stays */
+    s = begin(&w); /* a machine in use stays */
     assert_string_equal(does(&s, &usual), "created list:here");
     shows(&s, "i-1", PROVIDER_STATE_READY, "a");
     met(&s, "i-1", "key");
@@ -582,7 +584,7 @@ static void test_told_price(void **unused)
     assert_int_equal(fleet_rate(fleet_ledger_of(s.fleet)), same);
     finish(&s);
 
-    w.max_price = 0; /* whoever said yes is told, and it costs what it costs */
+    w.max_price = 0; /* the user agreed to any price: a higher one is reported, and paid */
     s = begin(&w);
     assert_string_equal(does(&s, &dear), "created tell:dearer list:here");
     assert_int_equal(fleet_rate(fleet_ledger_of(s.fleet)), price);
@@ -591,7 +593,7 @@ static void test_told_price(void **unused)
     finish(&s);
 }
 
-/* A machine is not met at an address that another one has, or had last, which is not proven gone. */
+/* A machine is not met at an address that another machine has, or last had, unless that one is proven gone. */
 static void test_address_used_again(void **unused)
 {
     const struct fleet_item old = {
@@ -614,7 +616,7 @@ static void test_address_used_again(void **unused)
     finish(&s);
 }
 
-/* A provider that refused, and made a machine all the same: the last look finds it. */
+/* A provider that refused, and made a machine all the same: the last list finds it. */
 static void test_last_look(void **unused)
 {
     const struct fleet_wanted w = wish(&plain, 1);
@@ -628,7 +630,7 @@ static void test_last_look(void **unused)
     finish(&s);
 }
 
-/* The provider shows its id as somebody else's: it is not deleted, but told. */
+/* The provider shows its id as somebody else's: it is reported, not deleted. */
 static void test_id_of_another(void **unused)
 {
     const struct fleet_item other = {.run = "deadbeef", .id = "i-1", .name = FIRST, .state = PROVIDER_STATE_READY};

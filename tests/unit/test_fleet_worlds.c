@@ -1,10 +1,10 @@
 /*
- * fleet under random faults, in worlds of its own (fleet_world.h). What must hold, whatever happens:
+ * fleet under random faults, in worlds of its own (fleet_world.h). The invariants:
  *   - no create goes out before its intent is durable, no delete before that is;
- *   - nobody else's machine is ever deleted, and none is told with another one's host key;
+ *   - no foreign machine is ever deleted, and none is reported with another machine's host key;
  *   - there are never more machines than nodes;
- *   - a cluster is complete with all its nodes, or there is nothing of it;
- *   - the price is that of the wish, whatever a newer catalog says;
+ *   - a cluster is complete with all its nodes, or none of it exists;
+ *   - the price is that of the request, whatever a newer catalog says;
  *   - each wait ends;
  *   - in the end, after one more start that gives back, nothing that carries the cluster's id is left;
  *   - a second core, made of the ledger alone, comes to the same end as the first one.
@@ -60,7 +60,7 @@ static bool passes(uint64_t seed, bool verbose)
     world_start(w);
     while (step(w))
         ;
-    if (!w->violation[0]) { /* one more start, which gives back */
+    if (!w->violation[0]) { /* another start, which gives back */
         world_kill(w, true);
         w->gc = true;
         w->faults = w->kills = w->deaths = 0;
@@ -91,8 +91,8 @@ struct end {
     uint32_t offer, live, ready;
 };
 
-/* Answers that are under way, and what was learned from earlier ones, are not in the ledger: there is nothing to compare.
- * An intent that was not sent yet is; but where nothing tells whether it was, a second core counts it as failed. */
+/* Pending answers, and knowledge from earlier ones, are not in the ledger: then there is nothing to compare. An intent
+ * that was not sent yet is in it; but if it is unknown whether it was sent, a second core counts it as failed. */
 static bool knows_more(const struct world *w)
 {
     const struct fleet_ledger *l = fleet_ledger_of(w->fleet);
@@ -100,7 +100,7 @@ static bool knows_more(const struct world *w)
         if (!l->orders[i].closed &&
             (l->orders[i].seq <= w->durable || w->offers[l->orders[i].offer].idem == PROVIDER_IDEM_NONE))
             return true;
-    for (uint32_t i = 0; i < w->instance_count; i++) /* who has ended, and nobody has seen that: it is a race */
+    for (uint32_t i = 0; i < w->instance_count; i++) /* an end that no list has shown yet is a race */
         if (!w->instances[i].foreign && (w->instances[i].dead_ms || w->instances[i].stopped))
             for (uint32_t m = 0; m < l->machine_count; m++)
                 if (str_eq(l->machines[m].id, w->instances[i].id) && l->machines[m].state < FLEET_MACHINE_RETURNING)
@@ -108,14 +108,14 @@ static bool knows_more(const struct world *w)
     return false;
 }
 
-/* The world up to that step; then calm, with the same core or a second one. False: the world ends before that, or there
- * is nothing to compare. */
+/* Runs the world up to that step; then calm, with the same core or a second one. False: the world ends earlier, or
+ * there is nothing to compare. */
 static bool play(uint64_t seed, uint64_t at, bool second, bool verbose, struct end *ret)
 {
     struct world *w = world_create(seed, verbose);
     bool good = true;
     w->kills = 0;
-    memset(w->outage_end_ms, 0, sizeof w->outage_end_ms); /* how long a pause became by then is not in the ledger */
+    memset(w->outage_end_ms, 0, sizeof w->outage_end_ms); /* the length that a pause had by then is not in the ledger */
     world_start(w);
     while (good && w->steps < at)
         good = step(w);

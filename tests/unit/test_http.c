@@ -1,4 +1,4 @@
-/* http: what is sent, what comes back, who is trusted; against a server of its own (tests/fixtures/http). */
+/* http: requests, answers, and trust; against a server of its own (tests/fixtures/http). */
 #include "http_scene.h"
 
 static void test_what_is_sent(void **state)
@@ -284,7 +284,7 @@ static void test_trust(void **state)
     ask(s, &g,
         &(struct http_request){.url = url_of("https", server.stranger, "/echo"), .ca_file = in_folder("other.pem")});
     assert_int_equal(g.status, 200);
-    /* The one that is named is all that is trusted. */
+    /* Only the named one is trusted. */
     ask(s, &g, &(struct http_request){.url = tls("/echo"), .ca_file = in_folder("other.pem")});
     expect_failure(&g, HTTP_PHASE_TRUST, "");
     ask(s, &g, &(struct http_request){.url = tls("/echo"), .ca_file = in_folder("good.key")});
@@ -305,7 +305,7 @@ static void test_trust_by_environment(void **state)
     ask(s, &g, &(struct http_request){.url = tls("/echo")});
     expect_failure(&g, HTTP_PHASE_TRUST, "");
     setenv("SSL_CERT_FILE", "/nonexistent/of-the-system.pem", 1);
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) { /* the second one goes before the first */
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) { /* the second one is sent before the first */
         setenv(names[i], "/nonexistent/ca.pem", 1);
         assert_null(http_create(s->loop, NULL, &err));
         assert_int_equal(err.code, ERROR_IO);

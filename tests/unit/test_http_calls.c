@@ -1,4 +1,4 @@
-/* http: what goes wrong, how often a request is sent, turns and throttles, and a cancel at every point. */
+/* http: failures, how often a request is sent, turns and throttles, and a cancel at every point. */
 #include "http_scene.h"
 
 #include <dlfcn.h>
@@ -6,7 +6,8 @@
 #include <netinet/in.h>
 #include <semaphore.h>
 
-/* libcurl looks names up by this one: "hang.example" is not found before the test says so, others that end in .example never are. */
+/* libcurl looks names up with this function: "hang.example" is not found until the test allows it, other names in
+ * .example never are. */
 static sem_t lookup_begun, lookup_go, lookup_over;
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **ret)
@@ -24,13 +25,13 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return real(name, service, hints, ret);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void test_broken_off(void **state)
 {
     struct scene *s = *state;
     struct got g = {0};
-    /* What a reset leaves of what came before it is for the kernel to say. */
+    /* How much of the earlier data a reset leaves is up to the kernel. */
     static const char *const halves[] = {"/half/close", "/half/reset"};
     for (size_t i = 0; i < 2 * ARRAY_LEN(halves); i++) {
         ask(s, &g, &(struct http_request){.url = i % 2 ? tls(halves[i / 2]) : plain(halves[i / 2])});
@@ -68,7 +69,7 @@ static void test_not_reached(void **state)
     forget(&g);
 }
 
-/* Each ends, by whichever limit. */
+/* Each ends, by one of the limits. */
 static void test_time_limits(void **state)
 {
     struct scene *s = *state;
@@ -90,7 +91,7 @@ static void test_time_limits(void **state)
     forget(&g);
 }
 
-/* A lookup that hangs blocks nobody: neither the others, nor the end of its own call. */
+/* A lookup that hangs blocks nothing else: neither the other calls, nor the end of its own. */
 static void test_name_that_hangs(void **state)
 {
     struct scene *s = *state;
@@ -122,7 +123,7 @@ static void test_name_that_hangs(void **state)
 
 /* ---- how often ---- */
 
-/* On a connection that was kept and ends without an answer libcurl sends again: what may be repeated only. */
+/* If a kept connection ends without an answer, libcurl sends again: only requests that may be repeated. */
 static void test_sent_once(void **state)
 {
     struct scene *s = *state;
@@ -181,7 +182,7 @@ static void test_many_at_once(void **state)
     http_destroy(s->http);
     s->http = http_create(s->loop, &options, &err);
     struct http *few = http_create(s->loop, &(struct http_options){.ca_file = options.ca_file, .at_once = 8}, &err);
-    /* All are there before one is answered. */
+    /* All are sent before one is answered. */
     for (int i = 0; i < MANY; i++)
         begin(s, &many[i], &(struct http_request){.url = plain("/slow/many")});
     while (true) {
@@ -245,7 +246,7 @@ static void test_throttle(void **state)
         assert_non_null(of_group(s, "a", 2, (char)('1' + i)));
     while (strlen(order) < 5)
         loop_run(s->loop);
-    /* One that waits for an hour holds up none of another group, and none without. */
+    /* A request that waits for an hour delays none of another group, and none without a group. */
     memset(order, 0, sizeof(order));
     of_group(s, "b", 3600000, 'x');
     struct http_call *late = of_group(s, "b", 3600000, 'y');
@@ -379,7 +380,7 @@ static void actor_done(void *arg, const struct http_reply *reply, const struct h
     loop_stop(scene.loop);
     if (a->ended++ == 0 && !a->in_sink)
         act(a);
-    /* What it was told still stands. */
+    /* The earlier call is not affected. */
     assert_true(reply || failure);
     assert_in_range(strlen(reply ? reply->body : failure->error.text), 0, 2000000);
 }
@@ -476,7 +477,7 @@ static void test_http2(void **state)
     assert_int_equal(g.status, 200);
     assert_int_equal(g.version, 20);
     assert_int_equal(g.body.len, BYTES + 1);
-    /* On streams of the connections that there are: some are cancelled, some have too much to say. */
+    /* On streams of the existing connections: some are cancelled, some have too much data. */
     for (int i = 0; i < MANY; i++) {
         r.reply_max = i % 7 == 3 ? 1000 : BYTES;
         many[i].stream = i % 2;

@@ -1,4 +1,4 @@
-/* http on a machine without libcurl, or with one that lacks something. */
+/* http on a machine without libcurl, or with an incomplete one. */
 #include "rhrun/http.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static const char *instead; /* of any library; NULL: what is asked for */
+static const char *instead; /* for any library; NULL: the requested one */
 static int asked;
 
 void *__real_dlopen(const char *name, int flags);
@@ -38,7 +38,7 @@ static void test_library_is_missing(void **state)
     struct loop *loop = loop_create();
     instead = "libcurl.so.none";
     refused(loop, "libcurl.so.none");
-    instead = "libm.so.6"; /* is a library, and has nothing of it */
+    instead = "libm.so.6"; /* a library without any of the functions */
     refused(loop, "curl_global_init");
 
     instead = NULL; /* meanwhile: the same process goes on */

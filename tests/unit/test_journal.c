@@ -1,4 +1,4 @@
-/* journal: opening, appending, reading, holding, asking; and what goes wrong with files. */
+/* journal: opening, appending, reading, holding, requests; and failures of files. */
 #include "folder.h"
 
 #include "rhrun/journal.h"
@@ -133,12 +133,12 @@ static void test_callback_means_others_see_it(void **unused)
 static void append_another(void *arg)
 {
     struct order *order = arg;
-    usleep(50000); /* a turn with much to do: time enough for a commit, if one has begun */
+    usleep(50000); /* a turn with much work: time enough for a commit, if one has begun */
     append_note(order->j, "what follows from it", NULL, NULL);
 }
 
-/* The first event is appended, then what follows from it in the same turn: one commit, so a step costs one sync of the
- * disk and not two. */
+/* The first event is appended, then its consequences in the same turn: one commit, so a step costs one sync of the disk
+ * and not two. */
 static void test_what_follows_in_the_same_turn_is_committed_with_it(void **unused)
 {
     (void)unused;
@@ -148,7 +148,7 @@ static void test_what_follows_in_the_same_turn_is_committed_with_it(void **unuse
     struct loop_timer *turn = loop_timer_create(loop, append_another, &order);
     loop_timer_start(turn, 0);
     loop_run(loop);
-    assert_int_equal(order.expected, 2); /* as others saw the journal when the first was durable */
+    assert_int_equal(order.expected, 2); /* as others saw the journal when the first event was durable */
     loop_timer_destroy(turn);
     journal_close(order.j);
     loop_destroy(loop);
@@ -223,7 +223,7 @@ static void test_reader_follows_a_writer(void **unused)
     free(name);
     journal_close(j);
     assert_false(journal_holder(reader, NULL, NULL));
-    assert_int_equal(journal_refresh(reader, NULL), 0); /* the writer's end does not take the file away */
+    assert_int_equal(journal_refresh(reader, NULL), 0); /* the writer's end does not remove the file */
     journal_close(reader);
 }
 
@@ -242,7 +242,7 @@ static void test_no_such_job(void **unused)
     assert_int_equal(stat(getenv("RHRUN_HOME"), &st), -1); /* reading creates nothing */
 }
 
-/* A job that is being made is there or is not yet, and nothing else is said of it. */
+/* A job that is being created either exists or does not; there is no other answer. */
 static void test_read_while_it_is_made(void **unused)
 {
     enum { JOBS = 60 };
@@ -305,7 +305,7 @@ static void test_read_where_writing_is_not_allowed(void **unused)
     CLEANUP(cleanup_free) char *id = xstrdup(journal_job(j));
     CLEANUP(cleanup_free) char *path = xstrdup(journal_path(j));
     static const char *const files[] = {"/journal.db", "/journal.db-wal", "/journal.db-shm"};
-    for (char *p = path + strlen(home); p && *p; p = strchr(p + 1, '/')) { /* each folder on the way */
+    for (char *p = path + strlen(home); p && *p; p = strchr(p + 1, '/')) { /* each folder on the path */
         char c = *p;
         *p = 0;
         chmod(path, 0555);
@@ -320,7 +320,7 @@ static void test_read_where_writing_is_not_allowed(void **unused)
     append_note(j, "y", NULL, NULL);
     journal_close(j);
     read_as_nobody(id, 2);                          /* after its end */
-    for (size_t i = 1; i < ARRAY_LEN(files); i++) { /* and when only the database was copied there */
+    for (size_t i = 1; i < ARRAY_LEN(files); i++) { /* and if only the database was copied there */
         CLEANUP(cleanup_free) char *file = xasprintf("%s%s", path, files[i]);
         chmod(path, 0755);
         unlink(file);
@@ -376,7 +376,7 @@ static void test_held(void **unused)
     journal_close(open_job(NULL, "job"));
 }
 
-/* A holder that was killed holds nothing, whatever the lock file says. */
+/* A killed holder holds nothing, whatever the lock file says. */
 static void test_holder_killed(void **unused)
 {
     (void)unused;
@@ -438,7 +438,7 @@ static void test_requests(void **unused)
     assert_string_equal(err.text, "job \"job\" has no live controller to ask for \"cancel\"");
     assert_int_equal(err.why, ERROR_WHY_ABSENT);
     j = open_job(NULL, "job");
-    assert_null(journal_take_request(j)); /* what the earlier one was asked */
+    assert_null(journal_take_request(j)); /* a request to the earlier one */
     assert_int_equal(journal_request(reader, "later", &err), 0);
     what = journal_take_request(j);
     assert_string_equal(what, "later");
@@ -589,7 +589,7 @@ static void test_foreign_database(void **unused)
     assert_non_null(strstr(err.text, "it is not a journal of rhrun"));
 }
 
-/* A crash between creating the file and the first commit leaves an empty one: that is a new job. */
+/* A crash between creating the file and the first commit leaves an empty file: that is a new job. */
 static void test_empty_database_is_new(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* journal: the ledgers of rented clusters. What was durable is there again, whoever is killed; one controller at a time. */
+/* journal: the ledgers of rented clusters. Durable events survive every kill; one controller at a time. */
 #include "folder.h"
 
 #include "rhrun/journal.h"
@@ -65,7 +65,7 @@ static void want(struct fleet *f, struct journal_cluster *c)
     take(f, c, &(struct fleet_input){.kind = FLEET_INPUT_WANT, .wanted = &w});
 }
 
-/* A child writes, says so and is killed; what was durable is there. */
+/* A child writes, reports it and is killed; the durable events are there. */
 static void test_killed(void **unused)
 {
     struct error err = ERROR_INIT;

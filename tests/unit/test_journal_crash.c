@@ -1,4 +1,4 @@
-/* journal: what was acknowledged is there after kill -9, after a full disk and after the test hook's kill. */
+/* journal: acknowledged events are there after kill -9, after a full disk and after the test hook's kill. */
 #include "folder.h"
 
 #include "rhrun/journal.h"
@@ -42,7 +42,7 @@ static void fill(char text[TEXT], uint64_t seq)
     snprintf(text, 24, "%llu", (unsigned long long)seq);
 }
 
-/* ---- the child: appends forever, says on a pipe what was acknowledged ---- */
+/* ---- the child: appends forever, writes to a pipe what was acknowledged ---- */
 
 struct appender {
     struct journal *j;
@@ -108,7 +108,7 @@ static uint64_t reopen_and_check(uint64_t acked)
     return last;
 }
 
-/* Reads acknowledgements for wait_ms after the first, at most the deadline altogether; returns the last one. */
+/* Reads acknowledgements for wait_ms after the first, at most until the deadline; returns the last one. */
 static uint64_t read_acks(int fd, uint64_t wait_us, uint64_t last, bool to_the_end)
 {
     uint64_t start = mono_ns(), end = start + (uint64_t)DEADLINE_MS * 1000000, value;
@@ -152,14 +152,14 @@ static void test_kill_at_random_instants(void **unused)
         int status = 0;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status));
-        acked = read_acks(acks[0], 0, acked, true); /* what it said before it died */
+        acked = read_acks(acks[0], 0, acked, true); /* its acknowledgements before it died */
         close(acks[0]);
         acked = reopen_and_check(acked);
     }
     assert_true(acked > KILLS);
 }
 
-/* The hook kills with exactly N events of that process durable, none of them called back for the last. */
+/* The hook kills when exactly N events of that process are durable, before the callback of the last. */
 static void test_kill_after_event(void **unused)
 {
     (void)unused;
@@ -189,10 +189,10 @@ static void test_kill_after_event(void **unused)
     }
 }
 
-/* ---- killed while the journal is made ---- */
+/* ---- killed while the journal is created ---- */
 
-/* A child that opens a new journal is killed at its n-th step into or out of the kernel. False: it was done before that.
- * n 0: can it be watched at all? */
+/* A child that opens a new journal is killed at its n-th entry into or exit from the kernel. False: it was done before
+ * that. n 0: whether it can be watched at all. */
 static bool killed_at(unsigned n)
 {
     int status;
@@ -219,7 +219,7 @@ static bool killed_at(unsigned n)
     return watched;
 }
 
-/* Whatever is there then, it is no run: nobody fails on it, and whoever opens the journal next makes it. */
+/* Whatever exists then is no run: no reader fails on it, and the next one to open the journal completes it. */
 static void test_killed_while_it_is_made(void **unused)
 {
     (void)unused;
@@ -252,7 +252,7 @@ static void test_killed_while_it_is_made(void **unused)
     assert_true(n > 50 && none > 10);
 }
 
-/* ---- a disk that is full: the file size limit stands for it ---- */
+/* ---- a full disk: simulated by the limit on file sizes ---- */
 
 struct failing {
     struct loop *loop;
@@ -306,7 +306,7 @@ static void test_commit_fails(void **unused)
     assert_int_equal(journal_sync(a.j, &err), -1);
     assert_int_equal(err.code, ERROR_IO);
     setrlimit(RLIMIT_FSIZE, &before);
-    /* Room again: all of it is recorded, in order, but no effect is released. */
+    /* There is space again: everything is recorded, in order, but no effect is released. */
     fill(text, journal_state(a.j)->last_seq + 1);
     journal_append(a.j, &e, count_callback, &f);
     assert_int_equal(journal_sync(a.j, &err), 0);

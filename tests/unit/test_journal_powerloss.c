@@ -1,7 +1,7 @@
-/* journal: power loss. A VFS between SQLite and the real one remembers, for each file, what was synced and what was
- * only written since. A cut makes everything fail from then on; then each file becomes what was synced plus an
- * arbitrary part of the rest: each write lost, whole or torn at 512 bytes, an unsynced new file or deletion undone.
- * After each cut every event whose callback ran must be there, in order and whole. */
+/* journal: power loss. A VFS between SQLite and the real one remembers, for each file, which writes were synced and
+ * which were not. A cut makes everything fail from then on; then each file becomes its synced part plus an arbitrary
+ * part of the rest: each write lost, whole or torn at 512 bytes, an unsynced new file or deletion undone. After each
+ * cut every event whose callback ran must be there, in order and whole. */
 #include "folder.h"
 #include "../../src/journal/internal.h"
 
@@ -40,7 +40,7 @@ struct disk_file {
     struct change *changes;
     size_t count, cap;
     bool entry_synced; /* its creation */
-    bool fresh;        /* the first sync of a new log syncs the folder too, as SQLite's unix VFS does */
+    bool fresh;        /* the first sync of a new log also syncs the folder, as in SQLite's unix VFS */
     bool deleted;
 };
 static struct {
@@ -53,7 +53,7 @@ static struct {
 struct shim_file {
     sqlite3_file base;
     struct disk_file *tracked;
-    sqlite3_file *real; /* behind this struct */
+    sqlite3_file *real; /* after this struct */
 };
 static sqlite3_vfs *real_vfs;
 
@@ -102,7 +102,7 @@ static void add_change(struct disk_file *f, sqlite3_int64 at, const void *data, 
     }
 }
 
-/* One operation; false when there is no power for it. */
+/* One operation; false if there is no power for it. */
 static bool powered(void)
 {
     if (disk.until_cut)
@@ -115,7 +115,7 @@ static struct disk_file *track(const char *path, bool exists)
     for (size_t i = 0; i < disk.count; i++) {
         if (strcmp(disk.files[i].path, path) != 0)
             continue;
-        if (disk.files[i].deleted && !exists) { /* made anew */
+        if (disk.files[i].deleted && !exists) { /* created again */
             disk.files[i].deleted = false;
             disk.files[i].fresh = true;
             disk.files[i].entry_synced = false;
@@ -132,7 +132,7 @@ static struct disk_file *track(const char *path, bool exists)
     return f;
 }
 
-/* What a power cut leaves; then the power is back. */
+/* The state after a power cut; then the power is back. */
 static void cut_and_restore(void)
 {
     for (size_t i = 0; i < disk.count; i++) {
@@ -240,7 +240,7 @@ static int shim_reserved(sqlite3_file *f, int *ret)
 static int shim_control(sqlite3_file *f, int op, void *arg)
 {
     if (op == SQLITE_FCNTL_SIZE_HINT || op == SQLITE_FCNTL_CHUNK_SIZE)
-        return SQLITE_NOTFOUND; /* would change the size behind our back */
+        return SQLITE_NOTFOUND; /* would change the size without our knowledge */
     return shim(f)->real->pMethods->xFileControl(shim(f)->real, op, arg);
 }
 static int shim_sector(sqlite3_file *f)
@@ -410,7 +410,7 @@ static uint64_t count_kept(const char *id, uint64_t acked)
     }
     assert_int_equal(journal_each(reader, 0, check_event, &last, &err), 0);
     assert_int_equal(journal_state(reader)->last_seq, last);
-    journal_close(reader); /* without a checkpoint: the next writer finds what the cut left */
+    journal_close(reader); /* without a checkpoint: the next writer finds the state of the cut */
     if (last < acked)
         fail_msg("%llu events were acknowledged, %llu are there", (unsigned long long)acked, (unsigned long long)last);
     return last;
@@ -426,7 +426,7 @@ static void test_power_cuts(void **unused)
     for (int i = 0; i < CUTS; i++) {
         struct session s = {.loop = loop_create(), .acked = kept};
         struct error err = ERROR_INIT;
-        disk.until_cut = 1 + (chance(3) ? chance(300) : chance(30)); /* some while it opens */
+        disk.until_cut = 1 + (chance(3) ? chance(300) : chance(30)); /* some of them while it opens */
         if (journal_open(s.loop, "job", "origin", "me@here", &s.j, &err) == 0) {
             journal_on_failure(s.j, on_failure, &s);
             assert_int_equal(journal_state(s.j)->last_seq, kept);
@@ -448,7 +448,7 @@ static void test_power_cuts(void **unused)
     assert_true(failed_opens < CUTS / 2);
 }
 
-/* The shim does what it is for: with syncing off, cuts do lose what was committed. */
+/* The shim works: with syncing off, cuts do lose committed events. */
 static void test_the_shim_loses_what_was_not_synced(void **unused)
 {
     (void)unused;

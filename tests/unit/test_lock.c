@@ -1,4 +1,4 @@
-/* Locks: what is one, of which version, with which faults; and that one that is written is read again. */
+/* Locks: valid ones, versions, faults; and a written lock can be read again. */
 #include "rhrun/lock.h"
 #include "rhrun/spec.h"
 
@@ -19,7 +19,7 @@ static const char good[] = "lock: 1\n"
                            "installs: [{nodes: [0], python: 3.11.2, packages: [{name: few, version: '1.0'}]}]\n"
                            "hosts: [{node: 0}]\n";
 
-/* "" where it is a good lock, else the error's text. */
+/* "" for a good lock, else the error's text. */
 static const char *check(const char *text, struct arena *arena, struct buf *ret_faults)
 {
     struct diagnostics d = {0};

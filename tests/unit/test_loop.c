@@ -1,4 +1,4 @@
-/* loop: each kind of watcher calls back, and may be destroyed from inside its own callback. */
+/* loop: each kind of watcher calls back, and may be destroyed in its own callback. */
 #include "rhrun/loop.h"
 
 #include <setjmp.h>
@@ -190,7 +190,7 @@ static void test_signal(void **state)
     struct seen s = {.loop = loop_create()};
     s.signal = loop_signal_create(s.loop, SIGUSR1, caught, &s, &err);
     assert_non_null(s.signal);
-    loop_run(s.loop); /* a signal alone does not hold it */
+    loop_run(s.loop); /* a signal alone does not keep it running */
     assert_int_equal(s.calls, 0);
     kill(getpid(), SIGUSR1);
     struct loop_timer *holds = loop_timer_create(s.loop, timer_destroys_itself, &s);
@@ -240,7 +240,7 @@ static void test_child(void **state)
     assert_string_equal(text, "got 1\n");
     spawn(&s, "exec sleep 1000");
     int pid = loop_child_pid(s.child);
-    loop_child_destroy(s.child); /* goes on, without us */
+    loop_child_destroy(s.child); /* it continues without us */
     loop_run(s.loop);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(s.calls, 3);

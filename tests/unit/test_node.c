@@ -1,5 +1,5 @@
-/* node: the connection's life against a simulated agent: noise, bad frames, silence, reconnecting, giving up. The peer
- * here writes bytes as it likes; what a well-behaved one does is in sim_node.c. */
+/* node: the life of a connection against a simulated agent: noise, bad frames, silence, reconnecting, giving up. The
+ * peer here writes arbitrary bytes; a well-behaved peer is in sim_node.c. */
 #include "rhrun/node.h"
 
 #include <setjmp.h>
@@ -16,21 +16,21 @@ static struct scene {
     struct transport_pool *pool;
     struct node *node;
     struct transport *peer; /* the newest connection */
-    struct buf got;         /* of it */
+    struct buf got;         /* from it */
     /* how the peer behaves */
     enum answer answer;
     const char *before;    /* written before the magic */
     size_t noise;          /* bytes of noise before the magic */
-    uint32_t refuse, drop; /* so many connections are refused; dropped at their HELLO */
-    const void *after;     /* written behind HELLO_OK */
+    uint32_t refuse, drop; /* that many connections are refused; dropped at their HELLO */
+    const void *after;     /* written after HELLO_OK */
     size_t after_len;
     bool frozen;
-    void (*when_lost)(void); /* at once: the next connection may be there after the next turn of the loop */
+    void (*when_lost)(void); /* called at once: the next connection may be there after the next turn of the loop */
     /* what happened */
     uint32_t opened, pings, hellos;
     struct buf said;
     bool ended;
-    uint32_t liveness_ms, reconnect_ms; /* 0: so long that a busy machine is no silent node */
+    uint32_t liveness_ms, reconnect_ms; /* 0: long enough that a busy machine is no silent node */
 } scene;
 
 /* ---- the peer ---- */
@@ -253,7 +253,7 @@ static void start(void)
     node_connect(scene.node);
 }
 
-/* Turns the loop until what was said ends with this; every wait here has a bound of the node's own. */
+/* Turns the loop until the record ends with this; every wait here is bounded by the node itself. */
 static void until(const char *tail)
 {
     uint64_t limit = mono_ns() + UINT64_C(20000000000);
@@ -369,7 +369,7 @@ static void bad_frame(const struct buf *frame)
 static void test_bad_frames(void **state)
 {
     struct buf b = {0};
-    end(state);                                      /* each has a scene of its own */
+    end(state);                                      /* each has its own scene */
     buf_append(&b, "\xff\xff\xff\xff\x40\0\0\0", 8); /* longer than any */
     bad_frame(&b);
     buf_clear(&b);
@@ -388,7 +388,7 @@ static void test_bad_frames(void **state)
     wire_end(&b, at);
     bad_frame(&b);
     buf_clear(&b);
-    at = wire_begin(&b, WIRE_PONG); /* with more than belongs to it */
+    at = wire_begin(&b, WIRE_PONG); /* with extra bytes */
     for (int i = 0; i < 4; i++)
         wire_put_u64(&b, 1);
     wire_end(&b, at);
@@ -463,7 +463,7 @@ static void test_reconnects(void **unused)
     assert_int_equal(scene.opened, 6);
     assert_int_equal(scene.hellos, 4);
     char *first = strstr(scene.said.data, "lost");
-    assert_null(strstr(first + 1, "lost")); /* said once for all of it */
+    assert_null(strstr(first + 1, "lost")); /* reported once for all of it */
     drop("again");
     until("back\nlost: host \"gpu1\": again\nback\n");
 }
@@ -493,7 +493,7 @@ static void test_told_to_give_up(void **unused)
     while (node_state(scene.node) != NODE_WAITING)
         loop_turn(scene.loop, true);
     node_give_up(scene.node);
-    assert_false(scene.ended); /* nobody hears of it within the call */
+    assert_false(scene.ended); /* not reported within the call */
     until_failed();
     assert_said("lost, and not tried again");
 }
@@ -503,7 +503,7 @@ static void ping(void)
     node_ping(scene.node, 9);
 }
 
-/* What is asked while it is away is dropped, not kept for later. */
+/* A request while it is away is dropped, not kept for later. */
 static void test_requests_while_away(void **unused)
 {
     (void)unused;
@@ -515,7 +515,7 @@ static void test_requests_while_away(void **unused)
     until("back\n");
     assert_said("lost: host \"gpu1\": connection reset");
     assert_int_equal(scene.pings, before);
-    node_destroy(scene.node); /* while it is connected: the peer sees the end, nobody is told */
+    node_destroy(scene.node); /* while it is connected: the peer sees the end, nothing is reported */
     scene.node = NULL;
     assert_null(scene.peer);
     assert_false(scene.ended);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- a kind of step for tests: what it adds is told by the table below ---- */
+/* ---- a kind of step for tests: its inputs are in the table below ---- */
 
 static const struct step_kind test_setup, test_launch;
 static struct scene {
@@ -19,7 +19,7 @@ static struct scene {
     struct spec_host hosts[8];
     struct spec_node wishes[8];
     struct spec_step items[4];
-    const char *values[4]; /* of the input "run" of each set-up step */
+    const char *values[4]; /* the input "run" of each set-up step */
     enum { AFTER_PREVIOUS, AFTER_NOTHING, AFTER_ALL } edges[4];
     bool sources_input; /* all source files of the spec's folder as one input */
     struct plan_sources sources;
@@ -291,7 +291,7 @@ static void test_files_of_a_tree(void **state)
     static struct tree_file files[] = {
         {.path = "data/x", .oid = {0xab}}, {.path = "src/a.c", .oid = {1}}, {.path = "src/b.h"}};
     static const struct tree tree = {.files = files, .count = ARRAY_LEN(files)};
-    scene.sources.workdir = &tree; /* not what lies in the spec's folder */
+    scene.sources.workdir = &tree; /* not the files in the spec's folder */
     scene.items[0].inputs = TEXTS("**/*.c", "data");
     const struct plan_step *s = &compile(NULL)->steps[0];
     assert_int_equal(s->input_count, 4);
@@ -300,7 +300,7 @@ static void test_files_of_a_tree(void **state)
     assert_string_equal(s->inputs[3].name, "inputs src/a.c");
 }
 
-/* What building a package leaves behind is no change of it. */
+/* Files that building a package leaves behind do not change it. */
 static void test_sources(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void test_fewest_edges(void **state)
     scene.count = 4;
     scene.edges[2] = AFTER_NOTHING;
     scene.edges[3] = AFTER_ALL;
-    assert_string_equal(edges(&compile(NULL)->steps[3]), "b c"); /* b stands for a */
+    assert_string_equal(edges(&compile(NULL)->steps[3]), "b c"); /* b comes after a, and stands for it */
     scene.edges[1] = AFTER_NOTHING;
     assert_string_equal(edges(&compile(NULL)->steps[3]), "a b c");
     scene.edges[2] = AFTER_ALL;
@@ -351,7 +351,7 @@ static void test_keys(void **state)
     struct plan *first = compile(NULL);
     scene.reversed = true;
     struct plan *second = compile(NULL);
-    assert_string_equal(first->hash, second->hash); /* the order of inputs is no input */
+    assert_string_equal(first->hash, second->hash); /* the order of inputs does not count */
     scene.items[0].name = "renamed";
     struct plan *renamed = compile(NULL);
     assert_string_equal(first->steps[1].key, renamed->steps[1].key);
@@ -507,7 +507,8 @@ static void test_decide_one(void **state)
     expect(plan, 1, VERDICT_KEEP, "it is running now");
 }
 
-/* Whatever is recorded: what runs again has a reason, and what is known to have run is never said to run for the first time. */
+/* For every record: a step that runs again has a reason, and a step that is known to have run is never said to run for
+ * the first time. */
 static void test_every_verdict_has_its_reason(void **state)
 {
     (void)state;
@@ -614,7 +615,7 @@ static void test_decide_launch(void **state)
     expect(plan, 1, VERDICT_NOT_NEEDED, NULL);
     expect(plan, 2, VERDICT_NOT_NEEDED, NULL);
     expect(plan, 3, VERDICT_KEEP, NULL);
-    record_set[5].live = true; /* not over: what is missing is still missing */
+    record_set[5].live = true; /* not over: missing outputs are still missing */
     record_set[5].ok = false;
     expect(plan, 1, VERDICT_RUN, NULL);
 }

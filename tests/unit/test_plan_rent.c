@@ -1,4 +1,4 @@
-/* plan: what is rented for it, as text: the verdict, prices that nobody knows, many offers. */
+/* plan: the rent step as text: the verdict, unknown prices, many offers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void test_what_it_costs(void **state)
                                                "    given back: with the end of the run, after 1.5 h at the latest\n");
 }
 
-/* The rent step follows from the steps of nodes: a job that is done rents nothing. */
+/* The rent step depends on the steps of nodes: a finished job rents nothing. */
 static void test_verdicts(void **state)
 {
     struct scene *s = *state;
@@ -107,7 +107,7 @@ static void test_verdicts(void **state)
     assert_null(strstr(shown(s, VERDICT_RUN), "rent tries"));
 }
 
-/* A name from a file of somebody else cannot write to the terminal what it likes. */
+/* A name from another person's file cannot write escape sequences to the terminal. */
 static void test_what_is_said_of_providers(void **state)
 {
     struct scene *s = *state;

@@ -1,4 +1,4 @@
-/* provider: files that are refused, values that cannot break out of where they stand, replies of all kinds. */
+/* provider: refused files, values that cannot leave their place in a request, replies of all kinds. */
 #include "provider_scene.h"
 
 /* ---- files ---- */
@@ -130,7 +130,7 @@ static void test_the_users_file_wins(void **state)
     rmdir(folder);
 }
 
-/* ---- values stay where they stand ---- */
+/* ---- values stay in their place ---- */
 
 static uint64_t rng = 88172645463325252u;
 
@@ -142,7 +142,7 @@ static uint32_t below(uint32_t n)
     return (uint32_t)(rng >> 32) % n;
 }
 
-/* Any bytes, and often those that mean something somewhere. */
+/* Any bytes, often those with a special meaning somewhere. */
 static struct doc_node *random_text(struct arena *arena)
 {
     static const char *const parts[] = {"\"",  "\\", "\n", "\r\n", "$",  "${name}", "$$", "&",    "=",

@@ -1,4 +1,4 @@
-/* provider: where credentials are found, what is said when they are not, and access tokens. */
+/* provider: where credentials are found, the messages when they are missing, and access tokens. */
 #include "provider_scene.h"
 
 #include <openssl/evp.h>
@@ -135,7 +135,7 @@ static void test_accounts_are_told_apart(void **state)
     assert_string_not_equal(one, digest_of_token(f, "secret-of-one", "b"));
 }
 
-/* What a program prints, or a sign-on gives, is another one each hour. */
+/* The output of a program, or of a sign-on, is new each hour. */
 static void test_passing_credentials_do_not_tell_accounts_apart(void **state)
 {
     struct fixture *f = *state;
@@ -162,7 +162,7 @@ static void test_passing_credentials_do_not_tell_accounts_apart(void **state)
         provider_credentials_destroy(c);
     }
     assert_string_equal(seen[0], seen[1]);
-    setenv("AWS_PROFILE", "another", 1); /* but which sign-on it is does */
+    setenv("AWS_PROFILE", "another", 1); /* but the sign-on itself matters */
     assert_int_equal(find(f, &c), PROVIDER_FOUND);
     assert_string_not_equal(seen[1], digest(f, c, "a"));
     provider_credentials_destroy(c);
@@ -207,7 +207,7 @@ static void test_an_address_of_the_environment(void **state)
     assert_string_equal(r.socket, "/run/x.sock");
     static const char *const none[] = {
         "localhost:4566", "tcp://127.0.0.1:2375", "ssh://host", "unix://x", "http:", "\n"};
-    for (size_t i = 0; i < ARRAY_LEN(none); i++) { /* not at the usual place then */
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) { /* then not at the usual place */
         setenv("RHRUN_SMALL_ENDPOINT", none[i], 1);
         assert_int_equal(load(f, small), -1);
         assert_non_null(strstr(f->err.text, "RHRUN_SMALL_ENDPOINT has no usable address"));

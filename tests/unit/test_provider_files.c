@@ -1,6 +1,7 @@
 /*
- * provider: the built-in files against what their providers document. tests/fixtures/provider/NAME.yaml has, for each operation, the
- * canonical request, and replies with what they mean. Each file, each step and each rule for errors has a case.
+ * provider: the built-in files against the documents of their providers. tests/fixtures/provider/NAME.yaml has, for
+ * each operation, the canonical request, and replies with their meaning. Each file, each step and each rule for errors
+ * has a case.
  */
 #include "provider_words.h"
 
@@ -77,7 +78,7 @@ static void complain(struct playing *p, const struct doc_node *c, const char *ke
     p->bad++;
 }
 
-/* All that the case expects is there as it expects it; with `all`, nothing else. */
+/* Everything that the case expects is there; with `all`, nothing else. */
 static void compare(struct playing *p, const struct doc_node *c, const struct doc_node *expected,
                     const struct doc_node *got, bool all)
 {
@@ -200,7 +201,7 @@ static void play(const char *name)
     const struct doc_node *inputs = doc_get(root, "inputs");
     p.provider = load_provider(p.arena, name);
     assert_string_equal(provider_facts(p.provider)->name, name);
-    /* what costs nothing is told apart from what nobody knows the price of */
+    /* free offers differ from offers with an unknown price */
     const char *type = provider_facts(p.provider)->free_type, *region = provider_facts(p.provider)->free_region;
     assert_true(str_eq(type, str_eq(name, "docker") ? "container" : NULL) && !type == !region);
     find_credentials(&p, root);
@@ -227,7 +228,7 @@ static void test_every_builtin_file_keeps_to_its_facts(void **state)
     arena_destroy(arena);
 }
 
-/* docs/adding-a-provider.md is enough: this one was written from it, and says "search, then take". */
+/* docs/adding-a-provider.md is enough: this file was written from it, and says "search, then take". */
 static void test_a_file_of_the_users_own(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void test_a_file_of_the_users_own(void **state)
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 }
 
-/* What no machine has told does not pass: each rule of a file is there for a reply that is in the fixtures. */
+/* A file has at least as many error replies in its fixture as rules for errors: each rule is there for a real reply. */
 static size_t count_rules(const struct doc_node *node)
 {
     const struct doc_node *errors = doc_get(node, "errors");

@@ -1,4 +1,4 @@
-/* provider on a machine without libxml2: nothing is asked whose reply could not be read. */
+/* provider on a machine without libxml2: no request is sent whose reply could not be read. */
 #include "provider_scene.h"
 
 static const char xml_body[] = "<m><i>7</i></m>";
@@ -11,7 +11,7 @@ void *__wrap_dlopen(const char *name, int flags)
     return __real_dlopen(installed ? name : "libxml2.so.none", flags);
 }
 
-/* Before any other that reads XML: a library that was loaded stays. */
+/* Before any other test that reads XML: a loaded library stays. */
 static void test_xml_without_its_library(void **state)
 {
     struct fixture *f = *state;
@@ -44,7 +44,7 @@ static void test_xml_without_its_library(void **state)
     assert_string_equal(doc_get_string(result.values, "operation", ""), "7");
 }
 
-/* What speaks JSON never loads it. */
+/* A provider with JSON never loads it. */
 static void test_json_needs_no_library(void **state)
 {
     struct fixture *f = *state;

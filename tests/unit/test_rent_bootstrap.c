@@ -1,4 +1,4 @@
-/* User data as a text: what goes into it, and what is refused. tests/e2e/test_machine.py has machines run it. */
+/* User data as a text: its values, and refused ones. tests/e2e/test_machine.py has machines run it. */
 #include "../../src/rent/machine.h"
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void test_values_are_words(void **state)
     expect(&b, "\nhost_key=''\nhost_key_private=''\ntoken=''\n");
 }
 
-/* Nothing is armed where it would not end the bill. */
+/* No deadline is armed if it would not end the bill. */
 static void test_how_it_ends(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A cluster's keys: made once, found again whatever happened, as ssh-keygen reads them; doors to its machines. */
+/* A cluster's keys: made once, found again after every failure, as ssh-keygen reads them; doors to its machines. */
 #include "../../src/rent/machine.h"
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static struct rent_keys *opened(const char *folder)
     return k;
 }
 
-/* What ssh-keygen says is the public half of the private key in the file. */
+/* The public half of the private key in the file, by ssh-keygen. */
 static const char *public_of(const char *file)
 {
     struct buf text = {0};
@@ -84,7 +84,7 @@ static void test_login_key(void **state)
     rent_keys_close(NULL);
 }
 
-/* What is no key of ours is told of, and stays: a machine may know its key. */
+/* A file that is no key of ours is reported, and stays: a machine may know its key. */
 static void test_damaged_key(void **state)
 {
     (void)state;
@@ -122,14 +122,14 @@ static void test_damaged_key(void **state)
     assert_int_equal(err.code, ERROR_IO);
 }
 
-/* Killed at any time: there is no key, or the one that is found from then on. */
+/* Killed at any time: there is no key, or one that is found from then on. */
 static void test_killed(void **state)
 {
     (void)state;
     const char *first = NULL;
     for (int i = 0; i < 150; i++) {
         uint16_t us = 0;
-        if (i % 10 == 0) { /* from nothing again */
+        if (i % 10 == 0) { /* from the beginning again */
             char *command = arena_printf(arena, "rm -rf %s/k", dir);
             assert_int_equal(system(command), 0);
             first = NULL;
@@ -215,7 +215,7 @@ static void test_doors(void **state)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         expect_door(k, bad[i], NULL, 0);
 
-    /* Each machine has a file of its own, whatever it is called. */
+    /* Each machine has a file of its own, whatever its name. */
     struct transport_host host = {0};
     struct error err = ERROR_INIT;
     struct buf text = {0};

@@ -1,4 +1,4 @@
-/* Who answers there: a real sshd (tests/fleet) as a rented machine, met by both clients. */
+/* Which machine answers: a real sshd (tests/fleet) as a rented machine, met by both clients. */
 #include "../../src/rent/machine.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static const char token[] = "5f0c1f2a-0000-4000-8000-000000000000";
 static char dir[] = "/tmp/rhrun-meet-XXXXXX";
 static struct arena *arena;
 static struct rent_keys *keys;
-static struct buf host_key; /* of the machine that is there */
+static struct buf host_key; /* of the existing machine */
 static unsigned port;
 
 struct met {
@@ -53,7 +53,7 @@ static int shell(const char *fmt, ...)
     return system(command);
 }
 
-/* What the machine does with a command: `token` runs it, and has this token (NULL: none yet). */
+/* The machine's reaction to a command: `token` runs it, and has this token (NULL: none yet). */
 static void machine_does(const char *what, const char *has)
 {
     const char *file = arena_printf(arena, "%s/token", dir);
@@ -105,7 +105,7 @@ static void test_ours(void **state)
         m = met(&host, NULL, true);
         assert_true(m.ours && m.host_key[0]);
 
-        /* The right host key, and it is another machine, or is not done yet. */
+        /* The right host key, but another machine, or one that is not ready yet. */
         static const char *const others[] = {"", "5f0c1f2a-0000-4000-8000-00000000000", "x 5f0c1f2a", NULL};
         for (size_t i = 0; i < ARRAY_LEN(others); i++) {
             machine_does("token", others[i]);
@@ -133,7 +133,7 @@ static void test_another_machine(void **state)
         assert_non_null(strstr(m.err.text, "another machine answers there"));
         assert_string_equal(m.host_key, "");
 
-        /* The same machine is told of another key, as it got one: nothing old is remembered. */
+        /* The same machine is reported with another key, as it got one: no old key is remembered. */
         host = door_of("i-2", host_key.data, kind);
         m = met(&host, token, false);
         assert_true(m.ours);

@@ -1,4 +1,4 @@
-/* rent: the offers for a wish, in order, and every reason why there is none. */
+/* rent: the offers for a request, in order, and every reason for having none. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define HEADER \
     "provider,region,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,as_of\n"
 
-/* The kinds of machine are not in the built-in catalog, so its prices do not matter here. */
+/* These kinds of machine are not in the built-in catalog, so its prices do not matter here. */
 static const char rows[] = HEADER "aws,us-east-1,q1,Q9,8,96,1152,20,,mine,2026-07-20\n"
                                   "aws,eu-west-1,q1,Q9,8,96,1152,24,,mine,2026-07-20\n"
                                   "gcp,us-central1,q2,Q9,8,96,680,30,15.5,mine,2026-08-03\n"
@@ -107,12 +107,12 @@ static const char *outcome(const char *cluster, uint32_t nodes)
     return ret;
 }
 
-/* ---- which, in which order ---- */
+/* ---- which offers, in which order ---- */
 
 static void test_cheapest(void **state)
 {
     (void)state;
-    /* not azure, of which there is no file here; not docker, which is free */
+    /* not azure, which has no file here; not docker, which is free */
     assert_string_equal(outcome("instance: 'Q9:8'", 2), "lambda us-south-1 q3 18.00\naws us-east-1 q1 20.00\n"
                                                         "aws eu-west-1 q1 24.00\ngcp us-central1 q2 30.00\n"
                                                         "runpod EU q5 ?\n");
@@ -159,8 +159,8 @@ static void test_named(void **state)
     assert_string_equal(outcome("instance: 'aws:q1', regions: eu-west-1", 1), "aws eu-west-1 q1 24.00\n");
 }
 
-/* A spot price that nobody knows is at most the one on demand; a provider without spot machines has no such price,
- * whatever a row says. */
+/* An unknown spot price is at most the on-demand price; a provider without spot machines has no spot price, whatever a
+ * row says. */
 static void test_spot(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_spot(void **state)
                         "gcp us-central1 q2 spot 15.50\nnot lambda: it has no spot machines\n");
 }
 
-/* docker costs nothing, and is taken only when it is named. */
+/* docker is free, and is used only when it is named. */
 static void test_free_of_charge(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_free_of_charge(void **state)
                         "docker local container 0.00\naws us-east-1 t3.large 0.0832\n");
 }
 
-/* ---- why not ---- */
+/* ---- why there is none ---- */
 
 static void test_faults(void **state)
 {
@@ -243,7 +243,7 @@ static void test_faulty_files(void **state)
     assert_non_null(strstr(outcome("instance: 'Q9:8', provider: gcp", 1), "-20"));
 }
 
-/* No more than a wish may have; the cheapest are kept. */
+/* Not more than the limit of a request; the cheapest are kept. */
 static void test_many(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_credentials(void **state)
     assert_int_equal(err.why, ERROR_WHY_CREDENTIALS);
     assert_non_null(strstr(err.text, "LAMBDA_API_KEY, or ~/.lambda_cloud/lambda_keys"));
     assert_non_null(strstr(err.text, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"));
-    assert_int_equal(offers.count, 2); /* as they were */
+    assert_int_equal(offers.count, 2); /* unchanged */
     setenv("AWS_ACCESS_KEY_ID", "AKIA", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "abcdefgh", 1);
     err = (struct error)ERROR_INIT;
@@ -281,7 +281,7 @@ static void test_credentials(void **state)
     assert_string_equal(offers.items[0].provider, "aws");
     assert_string_equal(offers.providers[0].name, "lambda");
     assert_non_null(strstr(offers.providers[0].left_out, "LAMBDA_API_KEY"));
-    /* who names a provider means it */
+    /* a user who names a provider means it */
     outcome("instance: 'Q9:8', provider: [aws, lambda]", 1);
     assert_int_equal(rent_credentials_check(&offers, arena, &err), -1);
     assert_non_null(strstr(err.text, "LAMBDA_API_KEY"));

@@ -1,4 +1,4 @@
-/* report: what is kept of a log and of a curve, and that the page's data can stand in a page. */
+/* report: the kept part of a log and of a curve, and that the page's data is valid in a page. */
 #include "rhrun/report.h"
 
 #include <math.h>

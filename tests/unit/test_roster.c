@@ -13,7 +13,7 @@ static void test_each_node_has_the_spec_s_host(void **state)
     struct spec_host hosts[] = {{.name = "a", .host = "10.0.0.1"}, {.name = "me@b", .host = "b"}, {.name = "spare"}};
     const struct spec spec = {.placement = PLACEMENT_HOSTS, .hosts = hosts, .host_count = 3, .nnodes = 2};
     const struct roster *r = roster_create(&spec, arena);
-    assert_int_equal(roster_count(r), 3); /* what is no node's is known all the same */
+    assert_int_equal(roster_count(r), 3); /* hosts without a node are known all the same */
     assert_string_equal(roster_name(r, 0), "a");
     assert_string_equal(roster_host(r, 0)->host, "10.0.0.1");
     assert_string_equal(roster_name(r, 1), "me@b");

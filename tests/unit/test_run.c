@@ -1,5 +1,5 @@
-/* run: set-up on simulated nodes: what is kept, what runs again and why, and what a lost connection, node, supervisor or
- * state directory costs. The launch is in test_run_launch.c. */
+/* run: set-up on simulated nodes: which steps are kept, which run again and why, and the cost of a lost connection,
+ * node, supervisor or state directory. The launch is in test_run_launch.c. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static bool is_cut(struct sim_job *job)
     return sim_is_cut(job->net);
 }
 
-/* A run that was opened by a flag and killed goes on under it: what it has redone is not redone again. */
+/* A run that was opened with a flag and killed continues under it: finished steps are not done a second time. */
 static void test_resume_keeps_flags(void **unused)
 {
     (void)unused;
@@ -98,7 +98,7 @@ static bool deps_started(struct sim_job *job)
     return sim_started(job->net, 0, "setup:deps") == 1;
 }
 
-/* What an earlier run left is being stopped, and ends while its node is away: nobody waits for its end. */
+/* Programs of an earlier run are being stopped, and end while their node is away: nobody waits for their end. */
 static void test_leftover_ends_unheard(void **unused)
 {
     (void)unused;
@@ -156,7 +156,7 @@ static void test_contradictions(void **unused)
     sim_job_destroy(job);
 }
 
-/* What was settled survives a reboot; what was not is unknown, whatever the ledger still shows. */
+/* Settled work survives a reboot; other work is unknown, whatever the ledger still shows. */
 static void test_reboot_between_runs(void **unused)
 {
     (void)unused;
@@ -185,7 +185,7 @@ static bool port_is_asked(struct sim_job *job)
 
 static struct sim_job *rebooted;
 
-/* At the very frame: a turn later the node may be back, and its set-up settled. */
+/* At exactly that frame: a turn later the node may be back, and its set-up settled. */
 static enum sim_fault reboot_at_settle(void *arg, uint32_t node, enum wire_type type, const char *slot)
 {
     if (node == 1 && type == WIRE_SETTLE && sim_frames(rebooted->net, WIRE_SETTLE) == 1)
@@ -223,7 +223,8 @@ static bool first_runs(struct sim_job *job)
            sim_job_said(job, "step \"use\" waits for \"shared\" on node \"n0\"");
 }
 
-/* The later items of the other nodes wait for one that only the first does; not those before it, and nothing that is kept. */
+/* The other nodes' later items wait for an item that only the first node does; their earlier items do not wait, nor
+ * does kept work. */
 static void test_an_item_of_the_first_node_holds_back(void **unused)
 {
     (void)unused;
@@ -237,7 +238,7 @@ static void test_an_item_of_the_first_node_holds_back(void **unused)
         assert_int_equal(sim_started(job->net, n, "setup:deps"), 1);
         assert_int_equal(sim_started(job->net, n, "setup:use"), 0);
     }
-    sim_job_kill(job, 0); /* who goes on knows it too */
+    sim_job_kill(job, 0); /* the next controller knows it too */
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     assert_true(sim_job_turns(job, first_runs));
     assert_int_equal(sim_started(job->net, 1, "setup:use"), 0);
@@ -306,14 +307,14 @@ static void test_retries_over_controllers(void **unused)
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 3);
     assert_int_equal(sim_job_events(job, EVENT_RUN_OPENED), 1);
     job->on_event = NULL;
-    assert_int_equal(sim_job_run(job, 0), 1); /* another run has all of them again */
+    assert_int_equal(sim_job_run(job, 0), 1); /* another run may try just as often */
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 6);
     sim_job_destroy(job);
 }
 
 static uint32_t failures;
 
-/* The other node's work goes on until the last failure is known, however slow the machine is. */
+/* The other node continues until the last failure is known, however slow the machine is. */
 static void end_other_at_last_failure(struct sim_job *job, const struct event *e)
 {
     if (e->type == EVENT_FINISHED && e->finished.outcome == OUTCOME_FAILED && ++failures == 2)
@@ -335,7 +336,7 @@ static void test_failing_step(void **unused)
     assert_int_equal(job->result.status, RUN_FAILED);
     assert_error(job, "node \"n1\": step \"deps\": exit status 2");
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 2);
-    assert_int_equal(sim_started(job->net, 0, "setup:deps"), 1); /* went to its end, and is kept */
+    assert_int_equal(sim_started(job->net, 0, "setup:deps"), 1); /* finished, and kept */
     assert_int_equal(sim_started(job->net, 0, "setup:data"), 0);
     assert_int_equal(sim_started(job->net, 0, "launch"), 0);
     assert_int_equal(sim_live(job->net), 0);
@@ -348,7 +349,7 @@ static void test_failing_step(void **unused)
     sim_job_destroy(job);
 }
 
-/* The nodes' ledgers are all that is left: half of a launch is none. */
+/* Only the nodes' ledgers are left: half a launch is no launch. */
 static void test_half_a_launch_is_not_adopted(void **unused)
 {
     (void)unused;
@@ -465,7 +466,7 @@ static void test_frozen_node(void **unused)
     sim_job_destroy(job);
 }
 
-/* What the node could not start never ran; of what it had started nobody knows how it went. */
+/* A program that the node could not start never ran; the end of a started one is unknown. */
 static void test_fault(void **unused)
 {
     (void)unused;

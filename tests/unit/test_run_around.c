@@ -1,4 +1,4 @@
-/* run: prolog, launch and epilog in their order, whenever the controller dies and however late a node is heard of again. */
+/* run: the order of prolog, launch and epilog, whenever the controller dies and however late a node is back. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static size_t phase_of(const char *slot)
     return strcmp(slot, "prolog") == 0 ? 0 : strcmp(slot, "launch") == 0 ? 1 : strcmp(slot, "epilog") == 0 ? 2 : 3;
 }
 
-/* Every program: nothing starts while something of an earlier phase runs, or a launch before each prolog has ended. */
+/* Every program: none starts while one of an earlier phase runs, and no launch before each prolog has ended. */
 static void on_program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
 {
     struct sim_job *job = *(struct sim_job **)arg;
@@ -99,7 +99,7 @@ static enum life live(struct sim_job *job, uint32_t event, uint32_t turn, uint64
     return sim_job_events(job, EVENT_RUN_CLOSED) ? KILLED_AFTER_ITS_END : KILLED;
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 struct scene {
     void (*programs)(void);
@@ -162,7 +162,8 @@ static void check_end(struct sim_job *job, const struct scene *s, enum life life
     assert_int_equal(sim_live(job->net), 0);
 }
 
-/* Dies at `event` or `turn`, then perhaps again; node `late` is heard of later than the other. False: it did not die. */
+/* The controller dies at `event` or `turn`, then perhaps again; node `late` is back later than the other. False: it did
+ * not die. */
 static bool play_scene(size_t scene, uint32_t event, uint32_t turn, uint32_t again, uint32_t late)
 {
     char where[120];
@@ -210,7 +211,7 @@ static void test_killed_twice(void **unused)
             ;
 }
 
-/* What failed before, and was well the second time, is not what the job failed of. */
+/* A failure that ended well the second time is not why the job failed. */
 static void test_a_retry_is_no_cause(void **unused)
 {
     (void)unused;
@@ -224,9 +225,9 @@ static void test_a_retry_is_no_cause(void **unused)
     sim_job_destroy(job);
 }
 
-/* ---- the nodes' ledgers are all that is left ---- */
+/* ---- only the nodes' ledgers are left ---- */
 
-/* A job that is over; its state directory is lost; who comes then dies at `event`; and the next goes on. */
+/* A finished job loses its state directory; the next controller dies at `event`; and the one after it continues. */
 static bool play_lost(void (*programs)(void), uint32_t launches, uint32_t epilogs, int status, uint32_t event)
 {
     struct sim_job *job = begin();
@@ -257,7 +258,7 @@ static void test_lost_when_it_was_done(void **unused)
         ;
 }
 
-/* Half a launch is none, and what followed it does not count for the one that takes its place. */
+/* Half a launch is no launch, and the steps after it do not count for the launch that takes its place. */
 static void test_lost_when_half_was_done(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* run: belief, row by row of the table in docs/architecture.md, and what no row may ever say. */
+/* run: belief, row by row of the table in docs/architecture.md, and results that no row may ever give. */
 #include "../../src/core/belief.h"
 
 #include <setjmp.h>
@@ -22,14 +22,14 @@ static void test_recorded(void **unused)
     is(CELL_OK, RECORD_GOOD, agrees, BELIEF_KEEP);
     is(CELL_OK, RECORD_GOOD, agrees | FACT_BOOT, BELIEF_KEEP);
     is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_OWN, BELIEF_RUN);     /* another attempt was later */
-    is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_HOLDS, BELIEF_RUN);   /* what it made is gone */
+    is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_HOLDS, BELIEF_RUN);   /* its created files are gone */
     is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_MACHINE, BELIEF_RUN); /* another machine */
     const uint32_t other = FACT_SINCE | FACT_KEY | FACT_BOOT | FACT_ADOPT | FACT_HOLDS;
     is(CELL_OK, RECORD_GOOD, other, BELIEF_ADOPT);                       /* another controller has done it since */
-    is(CELL_OK, RECORD_GOOD, other | FACT_MACHINE, BELIEF_ADOPT);        /* on the same machine */
+    is(CELL_OK, RECORD_GOOD, other | FACT_MACHINE, BELIEF_ADOPT);        /* the same on the same machine */
     is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_SINCE, BELIEF_RUN); /* it was there before */
     is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_KEY, BELIEF_RUN);   /* with other inputs */
-    is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_BOOT, BELIEF_RUN);  /* and then the power failed */
+    is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_BOOT, BELIEF_RUN);  /* then the power failed */
     is(CELL_OK, RECORD_NONE, agrees & ~(uint32_t)FACT_OWN, BELIEF_RUN);
     is(CELL_OK, RECORD_BAD, agrees, BELIEF_RUN);
 }
@@ -48,7 +48,7 @@ static void test_under_way(void **unused)
     is(CELL_STARTED, RECORD_NONE, FACT_BOOT | FACT_STOPPED, BELIEF_NEVER);
     is(CELL_STARTED, RECORD_GOOD, FACT_BOOT | FACT_STRANGER | FACT_KEY | FACT_ADOPT | FACT_HOLDS, BELIEF_ADOPT);
     is(CELL_STARTED, RECORD_GOOD, FACT_BOOT | FACT_STRANGER | FACT_KEY | FACT_HOLDS, BELIEF_RESEND);
-    is(CELL_STARTED, RECORD_NONE, FACT_HERE, BELIEF_RESEND); /* files come home: asked for once more */
+    is(CELL_STARTED, RECORD_NONE, FACT_HERE, BELIEF_RESEND); /* outputs: requested once more */
 }
 
 static void test_not_under_way(void **unused)
@@ -61,13 +61,13 @@ static void test_not_under_way(void **unused)
     is(CELL_BAD, RECORD_GOOD, FACT_KEY | FACT_ADOPT | FACT_HOLDS | FACT_BOOT, BELIEF_ADOPT);
     is(CELL_BAD, RECORD_GOOD, FACT_OWN | FACT_KEY | FACT_ADOPT | FACT_HOLDS | FACT_BOOT, BELIEF_RUN);
     is(CELL_NOTHING, RECORD_GOOD, FACT_KEY | FACT_ADOPT | FACT_HOLDS, BELIEF_RUN); /* of another boot */
-    is(CELL_NOTHING, RECORD_GOOD, FACT_KEY | FACT_HOLDS | FACT_BOOT, BELIEF_RUN);  /* a flag wants it again */
+    is(CELL_NOTHING, RECORD_GOOD, FACT_KEY | FACT_HOLDS | FACT_BOOT, BELIEF_RUN);  /* a flag requires it again */
     is(CELL_NOTHING, RECORD_BAD, FACT_KEY | FACT_ADOPT | FACT_HOLDS | FACT_BOOT, BELIEF_RUN);
     is(CELL_NOTHING, RECORD_NONE, 0, BELIEF_RUN);
 }
 
-/* Whatever is said: a success is believed only where the ledger has one, what lives is never left to itself, and what is under
- * way is not started under another attempt. */
+/* For all facts: a success is believed only if the ledger has one, a live program is never left alone, and a pending
+ * one is not started under another attempt. */
 static void test_never(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* run: torchrun on MIN:MAX nodes: which nodes the launch does not begin without. */
+/* run: torchrun on MIN:MAX nodes: the nodes that the launch does not begin without. */
 #include "elastic_scene.h"
 
 /* ---- before the launch ---- */
@@ -83,7 +83,7 @@ static bool installs(struct sim_job *job)
     return sim_started(job->net, 2, "setup:deps") == 1;
 }
 
-/* Reachable once, and then for longer than a launch waits, though for shorter than reconnect_ms. */
+/* Reachable once, then away for longer than a launch waits, but shorter than reconnect_ms. */
 static void test_a_node_that_is_late(void **unused)
 {
     (void)unused;
@@ -99,7 +99,7 @@ static void test_a_node_that_is_late(void **unused)
     sim_job_destroy(job);
 }
 
-/* What two nodes with one home need is done by the one that is there. */
+/* The available node does the work that two nodes with one home share. */
 static void test_the_first_of_a_home_is_left_out(void **unused)
 {
     (void)unused;
@@ -113,7 +113,7 @@ static void test_the_first_of_a_home_is_left_out(void **unused)
     sim_job_destroy(job);
 }
 
-/* ---- what is found before the launch ---- */
+/* ---- findings before the launch ---- */
 
 static void assert_two_without(struct sim_job *job, const char *why)
 {
@@ -140,7 +140,7 @@ static void test_a_node_that_cannot_take_part(void **unused)
     assert_two_without(job, "torch is 2.13.0 on node \"n0\" and 2.9.1 on node \"n2\"");
 }
 
-/* With two that cannot, too few are left. */
+/* If two cannot take part, too few are left. */
 static void test_too_few_can_take_part(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* run: torchrun on MIN:MAX nodes: nodes that leave a launch that runs, and join it. */
+/* run: torchrun on MIN:MAX nodes: nodes that leave a running launch, and join it. */
 #include "elastic_scene.h"
 
 #include <signal.h>
@@ -35,7 +35,7 @@ static bool is_back(struct sim_job *job)
     return sim_job_said(job, "it takes part again");
 }
 
-/* What it did until then cannot be known. */
+/* Its work until then is unknown. */
 static void test_lost_during_the_launch(void **unused)
 {
     (void)unused;
@@ -48,7 +48,7 @@ static void test_lost_during_the_launch(void **unused)
     sim_job_destroy(job);
 }
 
-/* Its torchrun went on meanwhile, and may have ended. */
+/* Its torchrun continued meanwhile, and may have ended. */
 static void test_lost_and_back(void **unused)
 {
     (void)unused;
@@ -71,7 +71,7 @@ static void test_lost_and_back(void **unused)
     }
 }
 
-/* Nothing runs there any more: its set-up is looked at, and its torchrun starts again. */
+/* Nothing runs there any more: its set-up is checked, and its torchrun starts again. */
 static void test_lost_and_back_otherwise(void **unused)
 {
     (void)unused;
@@ -97,7 +97,7 @@ static void test_lost_and_back_otherwise(void **unused)
     }
 }
 
-/* With the second, too few are left: what runs goes on, as ever. */
+/* Without the second one too few are left: programs continue, as always. */
 static void test_lost_one_after_the_other(void **unused)
 {
     (void)unused;
@@ -146,7 +146,7 @@ static void test_one_that_comes_late(void **unused)
     sim_job_destroy(job);
 }
 
-/* It must not break what runs. */
+/* It must not disturb the running ones. */
 static void test_one_that_comes_late_and_cannot_take_part(void **unused)
 {
     (void)unused;
@@ -165,7 +165,7 @@ static void test_one_that_comes_late_and_cannot_take_part(void **unused)
     }
 }
 
-/* What failed there is done again; and after too often no more. */
+/* A failed step there is done again; after too many failures no more. */
 static void test_a_set_up_that_fails_at_first(void **unused)
 {
     (void)unused;
@@ -263,7 +263,7 @@ static void test_a_torchrun_that_is_killed(void **unused)
     assert_joins_again(job);
 }
 
-/* Torch says why it ended; only these leave the rendezvous as it is. */
+/* Torch says why it ended; only these reasons leave the rendezvous intact. */
 static void test_what_torch_says(void **unused)
 {
     (void)unused;
@@ -291,7 +291,7 @@ static void test_what_torch_says(void **unused)
             assert_joins_again(job);
             continue;
         }
-        assert_int_equal(finish(job), 1); /* torch has ended the rendezvous of all: so is the launch */
+        assert_int_equal(finish(job), 1); /* torch has ended the rendezvous for all, and with it the launch */
         assert_string_equal(job->cause_node, "n2");
         assert_int_equal(launches(job, 2), 1);
         assert_int_equal(sim_live(job->net), 0);
@@ -316,7 +316,7 @@ static void test_a_torchrun_that_is_killed_again_and_again(void **unused)
 static void test_who_may_not_leave(void **unused)
 {
     (void)unused;
-    struct sim_job *job = begin_three(); /* the first: there the others meet */
+    struct sim_job *job = begin_three(); /* the first node, where the others meet */
     sim_signal(job->net, 0, "launch", 9);
     assert_int_equal(finish(job), 1);
     assert_string_equal(job->cause_node, "n0");
@@ -336,7 +336,7 @@ static void test_who_may_not_leave(void **unused)
     sim_job_destroy(job);
 }
 
-/* With etcd no node is more than another, once the launch runs. */
+/* With etcd all nodes are equal once the launch runs. */
 static void test_the_first_of_etcd(void **unused)
 {
     (void)unused;
@@ -371,7 +371,7 @@ static void test_the_first_of_etcd(void **unused)
     }
 }
 
-/* A rule that speaks of it decides. */
+/* A rule about it decides. */
 static void test_a_rule_for_it(void **unused)
 {
     (void)unused;
@@ -405,7 +405,7 @@ static bool is_lost(struct sim_job *job)
     return v.presence == PRESENCE_GONE;
 }
 
-/* Nor is a node that has left lost to the launch. */
+/* Nor does a node that has left count as lost to the launch. */
 static void test_a_rule_for_lost_nodes(void **unused)
 {
     (void)unused;

@@ -27,7 +27,7 @@ static void test_killed_while_one_is_left_out(void **unused)
     }
 }
 
-/* The torchrun of a node that was given up may live: it goes on when the node is back in time. */
+/* The torchrun of a node that was given up may live: it continues if the node is back in time. */
 static void test_killed_after_one_was_lost(void **unused)
 {
     (void)unused;
@@ -54,8 +54,8 @@ static bool first_began_again(struct sim_job *job)
     return launches(job, 0) == 2;
 }
 
-/* The nodes' ledgers are all that is left: of two of them the last launch is one that failed. That is no part of the one that
- * lives, in no event. */
+/* Only the nodes' ledgers are left: on two nodes the last launch is a failed one. It is no part of the live launch, in
+ * no event. */
 static void test_lost_when_others_had_an_earlier_launch(void **unused)
 {
     (void)unused;
@@ -101,7 +101,7 @@ static bool cut_or_late(struct sim_job *job)
     return sim_is_cut(job->net) || three_live(job);
 }
 
-/* Between any two events of a node that comes late, and of one that leaves and comes again. */
+/* Between any two events of a node that comes late, and of one that leaves and comes back. */
 static void test_killed_at_every_event(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* run: the launch on simulated nodes: generations and restarts, prolog and epilog, interrupts, detaching, nodes that are
- * lost meanwhile, and a spec that was edited while it runs. */
+/* run: the launch on simulated nodes: generations and restarts, prolog and epilog, interrupts, detaching, lost nodes,
+ * and a spec that is edited during the launch. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static bool is_cut_off(struct sim_job *job)
     return sim_is_cut(job->net);
 }
 
-/* All that is left is what two generations have each done on one node: together they are none. */
+/* Only the results of two generations are left, each on one node: together they are no launch. */
 static void test_parts_of_two_generations_are_no_launch(void **unused)
 {
     (void)unused;
@@ -88,7 +88,7 @@ static void test_parts_of_two_generations_are_no_launch(void **unused)
     sim_job_destroy(job);
 }
 
-/* torchrun on MIN:MAX nodes: those that are left go on. */
+/* torchrun on MIN:MAX nodes: the remaining ones continue. */
 static void test_enough_nodes_are_left(void **unused)
 {
     (void)unused;
@@ -141,7 +141,7 @@ static void test_max_restarts(void **unused)
     sim_job_destroy(job);
 }
 
-/* Killed between the decision to restart and the generation that follows: it counts, and follows once. */
+/* Killed between the decision to restart and the next generation: the restart counts, and happens once. */
 static void cut_at_restart(struct sim_job *job, const struct event *e)
 {
     if (e->type == EVENT_RESTART)
@@ -171,7 +171,7 @@ static void test_killed_between_generations(void **unused)
     sim_job_destroy(job);
 }
 
-/* A success and a failure that become durable in one commit: no order of them makes the launch a success. */
+/* A success and a failure that become durable in one commit: in no order do they make the launch a success. */
 static void test_ends_that_come_together(void **unused)
 {
     (void)unused;
@@ -217,7 +217,7 @@ static void test_node_lost_for_good(void **unused)
     sim_away(job->net, 1, true);
     assert_int_equal(finish(job), 3);
     assert_error(job, "host1");
-    /* whatever became of the run: once the node is back the same command brings the job to done */
+    /* after every result of the run: once the node is back, the same command finishes the job */
     sim_away(job->net, 1, false);
     job->reconnect_ms = 20000;
     for (uint32_t n = 0; n < 2; n++)
@@ -342,7 +342,8 @@ static void test_interrupted_twice(void **unused)
     sim_job_destroy(job);
 }
 
-/* Twice, with a node that cannot be reached: it ends at once and names it, and the next contact stops what is there. */
+/* Twice, with an unreachable node: it ends at once and names the node, and the next contact stops the programs
+ * there. */
 static void test_interrupted_with_a_node_away(void **unused)
 {
     (void)unused;
@@ -364,7 +365,7 @@ static void test_interrupted_with_a_node_away(void **unused)
     sim_job_destroy(job);
 }
 
-/* The epilog does not wait for the node that is gone. */
+/* The epilog does not wait for the missing node. */
 static void test_interrupted_with_an_epilog_and_a_node_lost(void **unused)
 {
     (void)unused;
@@ -430,7 +431,7 @@ static void test_edited_with_a_node_away(void **unused)
     sim_job_kill(job, 0);
     job->spec.entrypoint.target.text = "train better";
     sim_away(job->net, 0, true);
-    int rc = sim_job_run(job, 0); /* the node that is away, or the live one that answered first */
+    int rc = sim_job_run(job, 0); /* the missing node, or the live one that answered first */
     assert_true(rc == 3 || rc == 4);
     assert_int_equal(sim_live(job->net), 3);
     assert_int_equal(sim_job_events(job, EVENT_RUN_OPENED), 1);
@@ -490,7 +491,7 @@ static void test_failing_prolog(void **unused)
     sim_job_destroy(job);
 }
 
-/* Each line once, whatever broke in between. */
+/* Each line once, wherever a connection broke. */
 static void test_output_once(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* run: what simulated nodes have comes home: as it is, never outside of its folder, once, whatever is cut or killed. */
+/* run: outputs of simulated nodes come home: unchanged, never outside their folder, once, whatever is cut or killed. */
 #include "sim_play.h"
 
 #include "../../src/run/landing.h"
@@ -64,7 +64,7 @@ static bool exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-/* ---- as it is ---- */
+/* ---- unchanged ---- */
 
 static void test_plain(void **unused)
 {
@@ -99,7 +99,7 @@ static void test_plain(void **unused)
     sim_job_destroy(job);
 }
 
-/* What is here and was not changed on either side does not travel again. */
+/* A file that is here and unchanged on both sides is not sent again. */
 static void test_again(void **unused)
 {
     (void)unused;
@@ -224,7 +224,7 @@ static void test_link_in_the_way(void **unused)
     sim_job_destroy(job);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void cut_at(enum wire_type type, uint32_t skip, enum sim_fault fault)
 {
@@ -310,7 +310,7 @@ static enum sim_fault change_on_get(void *arg, uint32_t node, enum wire_type typ
 static void test_changes_while_fetched(void **unused)
 {
     (void)unused;
-    for (unsigned last = 3; last < 10; last += 6) { /* it comes to rest in time, or does not */
+    for (unsigned last = 3; last < 10; last += 6) { /* it stops changing in time, or does not */
         struct changing c = {NULL, 1, last};
         const struct sim_script script = {.frame = change_on_get, .arg = &c};
         struct sim_job *job = c.job = sim_job_create(1, &script);
@@ -387,7 +387,7 @@ static bool said_launched(struct sim_job *job)
     return sim_job_said(job, "finished launch@1 ok") && sim_job_said(job, "finished launch@0 ok");
 }
 
-/* Nothing but outputs is left to do: another machine in a node's place costs no set-up, and nothing of that can fail. */
+/* Only outputs are left to do: another machine in a node's place needs no set-up, and none of it can fail. */
 static void test_replaced_while_only_outputs_are_left(void **unused)
 {
     (void)unused;
@@ -464,7 +464,7 @@ static void test_periodic(void **unused)
     sim_job_destroy(job);
 }
 
-/* Nothing can be written here: the file is named, the run stays open. */
+/* Nothing can be written here: the error names the file, the run stays open. */
 static void test_no_room_here(void **unused)
 {
     (void)unused;

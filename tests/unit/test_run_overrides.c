@@ -1,4 +1,4 @@
-/* run: what a run was started with, from the journal's state to a command line that a shell reads. */
+/* run: the options of a run, from the journal's state to a command line for the shell. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void test_as_recorded(void **unused)
     arena_destroy(arena);
 }
 
-/* Nothing was given, the journal is of before it was recorded, or damaged. */
+/* No options were given, or the journal is too old to have them, or damaged. */
 static void test_nothing(void **unused)
 {
     (void)unused;

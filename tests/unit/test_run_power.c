@@ -1,6 +1,6 @@
 /*
- * run: a node that loses power, or is replaced, while a controller watches and while none does. What was settled is
- * kept; what was not is unknown, is done again before anything builds on it, and is never taken for success.
+ * run: a node that loses power, or is replaced, while a controller watches and while none does. Settled work is kept;
+ * other work is unknown, is done again before anything depends on it, and never counts as success.
  */
 #include "sim_job.h"
 
@@ -39,7 +39,7 @@ static bool at_step_two(struct sim_job *job)
     return sim_started(job->net, 0, "setup:two") == 1;
 }
 
-/* Node 0's part of the launch is done and recorded, node 1's goes on. */
+/* Node 0's part of the launch is done and recorded, node 1's still runs. */
 static bool half_launched(struct sim_job *job)
 {
     return sim_started(job->net, 1, "launch") == 1 && sim_job_said(job, "finished launch@0 ok");
@@ -74,7 +74,7 @@ static void reboot_within_setup(uint64_t vanish, bool controller_dies)
     assert_int_equal(sim_started(job->net, 0, "setup:one"), 2);
     assert_int_equal(sim_started(job->net, 0, "setup:two"), 2);
     assert_int_equal(sim_started(job->net, 0, "launch"), 1);
-    /* The order: one again before two again before the launch. */
+    /* The order: "one" again before "two" again before the launch. */
     static const char *const order[] = {"setup:one", "setup:two", "setup:one", "setup:two", "launch"};
     size_t count;
     const struct sim_start *starts = sim_starts(job->net, &count);
@@ -106,7 +106,7 @@ static bool is_back(struct sim_job *job)
     return sim_frames(job->net, WIRE_LIST) == 2 && journal_state(job->journal)->cells[0].outcome == OUTCOME_UNKNOWN;
 }
 
-/* A disk that is slow to say that the start is durable, and meanwhile the node restarts: it has not begun. */
+/* A slow disk delays the start event, and meanwhile the node restarts: the step has not begun. */
 static void test_reboot_before_it_is_durable(void **unused)
 {
     (void)unused;
@@ -132,7 +132,7 @@ static void test_reboot_before_it_is_durable(void **unused)
     sim_job_destroy(job);
 }
 
-/* `on_unknown: fail` holds for as long as nobody asks for the step by name. */
+/* `on_unknown: fail` holds until the user asks for the step by name. */
 static void test_unknown_that_fails(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void test_reboot_within_launch(void **state)
         }
 }
 
-/* One node's workers had ended well; what they wrote went with the power while the other node still ran. */
+/* One node's workers had ended well; their files were lost with the power while the other node still ran. */
 static void test_reboot_of_a_finished_part(void **state)
 {
     (void)state;

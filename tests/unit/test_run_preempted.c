@@ -1,5 +1,5 @@
-/* run: a node that is told to end, not by rhrun: what follows for the launch, with rules and without; and what becomes of a
- * node that goes away once the launch is to start again. */
+/* run: a node that is told to end, but not by rhrun: the consequences for the launch, with rules and without; and a
+ * node that goes away before the launch starts again. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #define WORDS "preempted: told to end by signal 15 (Terminated), not by rhrun"
 
 static struct sim_play play;
-static uint64_t under_way_ns; /* how long n0's answer to HELLO seems to have taken */
+static uint64_t under_way_ns; /* how long n0's answer to HELLO appears to have taken */
 
 static void add_rule(struct sim_job *job, struct spec_rule rule)
 {
@@ -68,7 +68,7 @@ static uint32_t launches(const struct sim_job *job)
 
 /* ---- while all are there ---- */
 
-/* max_restarts are about workers that fail: on a machine that goes down they would be spent at once. */
+/* max_restarts is for failing workers: a machine that shuts down would use them up at once. */
 static void test_without_a_rule(void **unused)
 {
     (void)unused;
@@ -158,7 +158,7 @@ static void test_fail(void **unused)
     sim_job_destroy(job);
 }
 
-/* A worker had failed before: that is what the rules are asked about. */
+/* A worker had failed before: the rules are asked about that failure. */
 static void check_after_a_failure(void)
 {
     struct sim_job *job = begin(0);
@@ -216,11 +216,11 @@ static bool first_ended(struct sim_job *job)
     return sim_job_said(job, "finished launch@0");
 }
 
-/* The word came, then the connection went: the record is found in the next boot. */
+/* The notice came, then the connection was lost: the record is found after the next boot. */
 static void test_told_and_gone(void **unused)
 {
     (void)unused;
-    for (int word = 0; word < 2; word++) { /* word 0: not even that came */
+    for (int word = 0; word < 2; word++) { /* word 0: not even the notice came */
         struct sim_job *job = begin(0);
         job->reconnect_ms = 60000;
         add_rule(job, PREEMPTED(.action = RULE_RESTART, TIMES(1)));
@@ -240,7 +240,7 @@ static void test_told_and_gone(void **unused)
     }
 }
 
-/* Nothing is left of the record: the word that came says why all the same. */
+/* Nothing is left of the record: the notice still gives the cause. */
 static void test_told_and_forgotten(void **unused)
 {
     (void)unused;
@@ -257,7 +257,7 @@ static void test_told_and_forgotten(void **unused)
     sim_job_destroy(job);
 }
 
-/* Away for longer than it is waited for, and no rule is about that: as any node that is lost. */
+/* Away for too long, and no rule is about that: like any lost node. */
 static void test_told_and_lost(void **unused)
 {
     (void)unused;
@@ -271,7 +271,7 @@ static void test_told_and_lost(void **unused)
     sim_preempt(job->net, 1, "launch", true);
     sim_reboot(job->net, 1, 0);
     sim_away(job->net, 1, false);
-    assert_int_equal(sim_job_run(job, 0), 0); /* the same command takes it up again */
+    assert_int_equal(sim_job_run(job, 0), 0); /* the same command continues */
     assert_int_equal(launches(job), 2);
     assert_int_equal(sim_job_events(job, EVENT_RULE), 1);
     sim_job_destroy(job);
@@ -315,7 +315,7 @@ static void test_lost_in_the_pause(void **unused)
     assert_int_equal(finish(job), 0);
     assert_int_equal(launches(job), 2);
     assert_int_equal(sim_job_events(job, EVENT_RULE), 2);
-    assert_int_equal(sim_job_events(job, EVENT_RESTART), 1); /* it was to start again already */
+    assert_int_equal(sim_job_events(job, EVENT_RESTART), 1); /* a restart was already decided */
     sim_job_destroy(job);
 }
 

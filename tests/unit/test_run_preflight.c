@@ -1,4 +1,4 @@
-/* run: what is looked at before the first launch over several nodes, and what it keeps from being started. */
+/* run: the checks before the first launch over several nodes, and what they prevent. */
 #include "sim_play.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 static struct sim_play play;
 static struct {
     uint32_t deaf;     /* this node reaches nobody; UINT32_MAX = none */
-    uint32_t taken;    /* so many ports more are taken */
+    uint32_t taken;    /* that many more ports are taken */
     uint32_t asked[3]; /* by enum wire_probe */
     uint32_t port;     /* the last that was asked for */
     int64_t clocks[4];
@@ -120,7 +120,7 @@ static void test_a_port_that_is_taken(void **state)
 {
     (void)state;
     struct sim_job *job = begin(2);
-    net.taken = 2; /* a free one is asked for again */
+    net.taken = 2; /* a free one is requested again */
     assert_int_equal(sim_job_run(job, 0), 0);
     assert_int_equal(net.asked[WIRE_PROBE_LISTEN], 3);
     assert_int_equal(net.asked[WIRE_PROBE_CONNECT], 2);
@@ -150,7 +150,7 @@ static void test_not_before_a_restart(void **state)
     sim_job_destroy(job);
 }
 
-/* Whatever question its connection is lost with, of either node: all is asked again. */
+/* Whichever question a lost connection interrupts, on either node: all questions are asked again. */
 static void test_a_connection_that_is_lost_meanwhile(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_again_where_a_node_restarted(void **state)
     sim_job_destroy(job);
 }
 
-/* What it finds then ends the run as before the first launch, and what was begun is ended in order. */
+/* Its findings then end the run as before the first launch, and started steps end in order. */
 static void test_a_restarted_node_that_is_cut_off(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void test_a_restarted_node_that_is_cut_off(void **state)
     sim_job_destroy(job);
 }
 
-/* MIN:MAX: who cannot take part does not keep the others from it, while enough are left. */
+/* MIN:MAX: a node that cannot take part does not stop the others, while enough are left. */
 static void test_some_are_enough(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void test_some_are_enough(void **state)
     sim_job_destroy(job);
 }
 
-/* Each world has a port of its own, which its own nodes reach, and only these. */
+/* Each world has a port of its own, which only its own nodes need to reach. */
 static void test_worlds_of_roles(void **state)
 {
     (void)state;
@@ -276,7 +276,7 @@ static void set_endpoint(struct sim_job *job, const char *backend, const char *e
     job->spec.entrypoint.kind = ENTRY_MODULE;
 }
 
-/* etcd is there before the launch, and no node listens for it; a c10d endpoint elsewhere is not there before. */
+/* etcd runs before the launch, and no node listens for it; a c10d endpoint elsewhere does not run before it. */
 static void test_endpoints(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void test_clocks(void **state)
     assert_int_equal(sim_job_run(job, 0), 0);
     assert_said(job, "is 7.0 s behind that of node \"n2\"; set them: timedatectl set-ntp true");
     sim_job_destroy(job);
-    job = begin(3); /* a bound that is given must hold */
+    job = begin(3); /* a given bound must hold */
     job->spec.distributed.preflight.clocks_ms = 500;
     net.clocks[2] = 2000;
     assert_int_equal(sim_job_run(job, 0), 3);
@@ -366,7 +366,7 @@ static void test_gpus(void **state)
     sim_job_destroy(job);
 }
 
-/* A device that is not there, or gpu where there is none: before anything is set up. */
+/* A missing device, or gpu on a node without one: found before any set-up. */
 static void test_too_few_gpus(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void test_pythons(void **state)
     sim_job_destroy(job);
 }
 
-/* One node has nobody to reach; a port of its own choice may be taken all the same. */
+/* A single node has no other to reach; but a port that the user chose may be taken. */
 static void test_one_node(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void test_one_node(void **state)
     sim_job_destroy(job);
 }
 
-/* doctor: all that is wrong, of every node, and nothing is started or written down. */
+/* doctor: all faults of every node; it starts and records nothing. */
 static void test_looking_only(void **state)
 {
     (void)state;
@@ -431,7 +431,7 @@ static void test_looking_only(void **state)
     sim_job_wait(job);
     size_t count;
     const struct run_finding *found = run_findings(job->run, &count);
-    assert_int_equal(count, 4); /* n3 is not there: nothing is known of its clock */
+    assert_int_equal(count, 4); /* n3 is missing: its clock is unknown */
     assert_string_equal(found[0].what, "ports");
     assert_int_equal(found[0].node_count, 1);
     assert_int_equal(found[0].nodes[0], 2);

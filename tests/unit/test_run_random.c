@@ -30,17 +30,16 @@ struct world {
     struct dice dice;
     uint32_t nodes;
     struct made_up_track setup[SLOTS_MAX][NODES_MAX];
-    char generation[32];       /* of the launch that began last: run and number */
-    bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
+    char generation[32];       /* of the latest launch: run and number */
+    bool disturbed[NODES_MAX]; /* an event there may cost an outcome */
     bool launch_excused, epilog_failed, launch_ok[NODES_MAX], launch_live[NODES_MAX];
-    bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
-    char last[NODES_MAX][32];    /* the generation that the node's part belongs to */
-    bool part[NODES_MAX],
-        failed[NODES_MAX];  /* in the end, as the journal has it: it ended well; not as one that leaves */
-    bool voided[NODES_MAX]; /* it ended well, and its node lost power when all had ended */
+    bool launch_lost[NODES_MAX];             /* its node lost power, or was replaced, since it started there */
+    char last[NODES_MAX][32];                /* the generation of the node's part */
+    bool part[NODES_MAX], failed[NODES_MAX]; /* in the end, by the journal: it ended well; not as one that leaves */
+    bool voided[NODES_MAX];                  /* it ended well, and its node lost power when all had ended */
     bool elastic, unfetched[NODES_MAX];
     uint32_t away[NODES_MAX]; /* turns until it can be reached again */
-    bool forgot; /* a state directory was lost: a launch found done on the nodes ends the run, whatever set-up is at */
+    bool forgot; /* a state directory was lost: a launch found done ends the run, even before set-up is over */
     bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
 };
 
@@ -70,7 +69,7 @@ static bool launch_is_whole(const struct world *w)
     return ok >= wanted && strcmp(w->last[0], w->generation) == 0;
 }
 
-/* Of two nodes with one home the second does again what the first has done, while that is left out: it may be cut off. */
+/* Of two nodes with one home the second repeats the work of the first while that is left out: it may be cut off. */
 static bool shares_with_absent(const struct world *w, uint32_t node)
 {
     return w->elastic && w->shares && (node == 1 || node == 2);
@@ -97,7 +96,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         *t = (struct made_up_track){
             .started = true, .live = true, .unsettled = true, .ever = t->ever, .launched = t->launched};
     } else if (strcmp(run->slot, "launch") == 0) {
-        char generation[32]; /* by its name on the nodes: who joins one that was adopted is of it too */
+        char generation[32]; /* from its name on the nodes: a node that joins an adopted launch is in it too */
         snprintf(generation, sizeof generation, "%s", run->launch);
         if (w->generation[0] && strcmp(generation, w->generation) != 0) {
             bool lost = false;
@@ -152,7 +151,7 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
         t->live = false;
         t->ok = ok;
         t->ever = t->ever || ok;
-        if (!ok && t != &w->setup[SYNC][node]) /* what it changed in files is put back before it is done again */
+        if (!ok && t != &w->setup[SYNC][node]) /* files that it changed are put back before it is done again */
             w->setup[SYNC][node].excused = true;
     } else {
         w->launch_excused = w->launch_excused || !ok;
@@ -161,7 +160,7 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
             return;
         w->launch_ok[node] = ok;
         w->launch_live[node] = false;
-        if (launch_is_whole(w)) { /* what speaks for another one comes later */
+        if (launch_is_whole(w)) { /* a reason for another launch comes later */
             w->launch_excused = w->epilog_failed;
             for (size_t i = 0; i < SLOTS_MAX; i++)
                 for (uint32_t n = 0; n < w->nodes; n++)
@@ -249,7 +248,7 @@ static void on_event(struct sim_job *job, const struct event *e)
         w->unfetched[e->note.node] = true;
     const struct event_finished *end = &e->finished;
     if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN && strcmp(end->step, "sync") != 0) {
-        bool lost = w->elastic && str_eq(end->tail, "the node is lost"); /* and the others went on */
+        bool lost = w->elastic && str_eq(end->tail, "the node is lost"); /* and the others continued */
         if (!w->disturbed[end->node] && !lost)
             dice_violated(&w->dice, "the outcome of %s on node %u is called unknown, and nothing happened there",
                           end->step, end->node);
@@ -328,7 +327,7 @@ static void make_job(struct world *w)
     job->arg = w;
 }
 
-/* The controller is dead: what runs goes on meanwhile. */
+/* The controller is dead: programs continue meanwhile. */
 static void between(struct world *w)
 {
     for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--)
@@ -340,7 +339,7 @@ static void between(struct world *w)
         sim_job_forget(w->job);
         w->forgot = true;
         for (size_t i = 0; i < SLOTS_MAX; i++)
-            for (uint32_t n = 0; n < w->nodes; n++) { /* that it was settled is lost too */
+            for (uint32_t n = 0; n < w->nodes; n++) { /* the records of settling are lost too */
                 w->setup[i][n].unsettled = true;
                 w->setup[i][n].excused = w->setup[i][n].excused || w->setup[i][n].rebooted;
             }
@@ -373,7 +372,7 @@ static bool one_controller(struct world *w)
         return false;
     }
     sim_job_close(job);
-    reach_all(w); /* who starts the next one waits for that */
+    reach_all(w); /* the next start waits for that */
     int rc = job->result.exit_status;
     if (rc != 3 && !w->elastic) /* else a node that was away, or left out, may be the lost journal's still */
         job->take_over = false;
@@ -426,7 +425,7 @@ static void read_parts(struct world *w)
     journal_close(j);
 }
 
-/* Of the launch that ended well; how many took no part in its end. */
+/* Of the launch that ended well: how many had no part in its end. */
 static uint32_t check_parts(struct world *w)
 {
     const struct spec_distributed *d = &w->job->spec.distributed;

@@ -23,7 +23,7 @@ enum rule { CORRECTED, BROKEN, SPARED, AGAIN, FATAL, PREEMPTED, LOST, RULES };
 struct generation {
     char run[17];
     uint32_t number;
-    bool disturbed; /* something happened in it that a rule, or nobody, ignores */
+    bool disturbed; /* an event in it may be ignored by a rule, or by nobody */
 };
 struct world {
     struct sim_job *job;
@@ -35,8 +35,8 @@ struct world {
         size_t generation;
     } attempts[ATTEMPTS_MAX];
     size_t attempt_count;
-    bool spill;    /* it happened between generations, so perhaps to the next one */
-    uint64_t told; /* the number of the last event that was told */
+    bool spill;    /* it happened between generations, so perhaps in the next one */
+    uint64_t told; /* the number of the last reported event */
     struct loop_timer *tick;
     uint32_t away[NODES]; /* ticks until it can be reached again */
 };
@@ -333,21 +333,21 @@ static bool one_controller(struct world *w)
     struct sim_job *job = w->job;
     dice_say(&w->dice, "controller %u", ++w->dice.controllers);
     if (w->dice.controllers > 1)
-        sim_job_each(job, on_durable, w); /* a kill leaves what nobody was told of */
+        sim_job_each(job, on_durable, w); /* a kill leaves unreported events */
     if (sim_job_is_done(job))
         return true;
     if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
         dice_violated(&w->dice, "could not start: %s", job->result.error.text);
     if (sim_job_turns(job, cut)) {
         sim_job_kill(job, dice_next(&w->dice));
-        for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--) /* what runs goes on meanwhile */
+        for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--) /* programs continue meanwhile */
             sim_turn(job->net);
         if (dice_chance(&w->dice, 30))
             accident(w);
         return false;
     }
     sim_job_close(job);
-    bring_back(w); /* who starts the next one waits for it */
+    bring_back(w); /* the next start waits for it */
     int rc = job->result.exit_status;
     dice_say(&w->dice, "exit status %d: %s", rc, job->result.error.text);
     if (rc != 0 && rc != 1 && rc != 3 && rc != 130)

@@ -34,8 +34,8 @@ struct world {
     char run[17];
     uint32_t generation;
     struct track tracks[SLOTS][NODES]; /* in this generation */
-    bool excused;                      /* another generation is no wonder */
-    bool excused_early;                /* nor one after that: what happened did so when nobody had looked */
+    bool excused;                      /* another generation is no surprise */
+    bool excused_early;                /* nor one after that: the event came when nobody had looked */
 };
 
 /* ---- what the nodes see ---- */
@@ -65,7 +65,7 @@ static bool all_started(const struct world *w, enum slot s)
     return true;
 }
 
-/* What starts belongs to the journal's generation of now. */
+/* A start belongs to the present generation of the journal. */
 static void look_at_generation(struct world *w)
 {
     const struct state_run *run = state_run_open(journal_state(w->job->journal));
@@ -121,7 +121,7 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
         dice_violated(&w->dice, "the sidecar is stopped, and others have not ended");
     w->tracks[s][node].live = false;
     w->tracks[s][node].ok = ok;
-    /* a sidecar that dies may be seen to before the others' good ends are */
+    /* the end of a dying sidecar may be seen before the good ends of the others */
     w->excused = w->excused || (!ok && !(s == SIDE && rest && r->stop_requested));
 }
 
@@ -147,7 +147,7 @@ static void accident(struct world *w)
     uint32_t node = (uint32_t)(dice_next(&w->dice) % NODES);
     if (dice_fault(&w->dice, 30)) {
         dice_say(&w->dice, "  node %u reboots", node);
-        w->excused = w->excused_early = true; /* the next generation may have been begun for the boot before */
+        w->excused = w->excused_early = true; /* the next generation may have begun for the boot before */
         sim_reboot(w->job->net, node, dice_next(&w->dice));
     } else if (dice_fault(&w->dice, 30)) {
         dice_say(&w->dice, "  the supervisors on node %u are killed", node);
@@ -234,7 +234,7 @@ static bool one_controller(struct world *w)
         dice_violated(&w->dice, "could not start: %s", job->result.error.text);
     if (sim_job_turns(job, cut)) {
         sim_job_kill(job, dice_next(&w->dice));
-        for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--) { /* what runs goes on meanwhile */
+        for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--) { /* programs continue meanwhile */
             sim_turn(job->net);
             tend(w);
         }
@@ -285,7 +285,7 @@ static void test_random(void **state)
     dice_seeds(SEEDS, run_seed);
 }
 
-/* ---- one case that they rarely meet ---- */
+/* ---- a case that is rare in the rounds ---- */
 
 static bool is_cut(struct sim_job *job)
 {
@@ -298,8 +298,9 @@ static bool all_asked(struct sim_job *job)
            sim_job_said(job, "finished launch:data@0 ok") && sim_job_said(job, "finished launch@0 ok");
 }
 
-/* A generation fails while the sidecar is asked whether it is ready, and the controller dies as it stops that question. The
- * next one hears of its end before it hears what failed: it is no answer, and nothing that waited for one starts. */
+/* A generation fails during a sidecar's readiness check, and the controller dies while it stops that check. The next
+ * one hears of the check's end before it hears of the failure: this end is no answer, and nothing that waited for one
+ * starts. */
 static void test_a_stopped_question_is_no_answer(void **state)
 {
     (void)state;
@@ -326,7 +327,7 @@ static void test_a_stopped_question_is_no_answer(void **state)
     sim_job_destroy(job);
 }
 
-/* A sidecar's end and a role that was ready by what it printed are known of the nodes' ledgers alone, too. */
+/* From the nodes' ledgers alone, too, the end of a sidecar is known, and that a role was ready by its output. */
 static void test_done_and_the_journal_is_lost(void **state)
 {
     (void)state;

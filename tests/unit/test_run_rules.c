@@ -1,5 +1,5 @@
-/* run: failure rules and metrics on simulated nodes: what a line, an end, a lost node lead to; budgets, backoffs and
- * verdicts over the controller's death. */
+/* run: failure rules and metrics on simulated nodes: the effects of a line, an end, a lost node; budgets, backoffs and
+ * verdicts after the controller's death. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -87,7 +87,8 @@ static void test_a_line_fails_the_job(void **unused)
     sim_job_destroy(job);
 }
 
-/* What a worker printed before it ended is about it, whoever else failed afterwards; what others print later is not. */
+/* Lines that a worker printed before it ended count for it, even if others fail afterwards; later lines of others do
+ * not. */
 static void test_the_first_cause_counts(void **unused)
 {
     (void)unused;
@@ -141,7 +142,7 @@ static void test_an_end_after_a_line(void **unused)
         {.id = "a", ANY_WORKER, .statuses = three, .status_count = 1, LINE("quota"), .action = RULE_FAIL}};
     struct sim_job *job = begin(rules, 1, 1);
     play_does(&play, 0, "launch", 1, PROGRAM(.status = 3));
-    play_does(&play, 1, "launch", 1, PROGRAM(.turns = 100, .output = "quota\n")); /* another worker's */
+    play_does(&play, 1, "launch", 1, PROGRAM(.turns = 100, .output = "quota\n")); /* of another worker */
     play_does(&play, 0, "launch", 2, PROGRAM(.turns = 2, .status = 3, .output = "quota\n"));
     assert_int_equal(sim_job_run(job, 0), 1);
     assert_int_equal(launches(job), 2);
@@ -168,7 +169,7 @@ static void test_an_ignored_worker(void **unused)
 
 static bool is_cut(struct sim_job *job);
 
-/* The nodes' ledgers are all that is left, and they say it too; whoever of both controllers dies, and when. */
+/* Only the nodes' ledgers are left, and they say it too; either controller may die, at any time. */
 static void test_an_ignored_worker_and_a_lost_journal(void **unused)
 {
     (void)unused;
@@ -176,7 +177,7 @@ static void test_an_ignored_worker_and_a_lost_journal(void **unused)
     for (size_t i = 0; i < 3 * ARRAY_LEN(faults); i++) {
         struct sim_job *job = begin(ignore_three, 1, 0);
         play_does(&play, ANY, "launch", 0, PROGRAM(.turns = 3, .worker_status = 3));
-        if (i / ARRAY_LEN(faults) < 2) /* the last times nothing goes wrong */
+        if (i / ARRAY_LEN(faults) < 2) /* the last times without a fault */
             play_trap(&play, (uint32_t)(i / ARRAY_LEN(faults)), WIRE_JUDGE, NULL, 0, faults[i % ARRAY_LEN(faults)]);
         assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
         bool died = sim_job_turns(job, is_cut);
@@ -234,7 +235,7 @@ static void test_the_budget_of_ignore(void **unused)
     sim_job_destroy(job);
 }
 
-/* What nobody knows is never a success. */
+/* An unknown outcome is never a success. */
 static void test_an_unknown_outcome_is_not_ignored(void **unused)
 {
     (void)unused;
@@ -277,7 +278,7 @@ static void test_killed_once_the_rule_counted(void **unused)
         loop_turn(job->loop, true);
     assert_int_equal(sim_job_events(job, EVENT_RULE), 1);
     assert_int_equal(sim_job_events(job, EVENT_RESTART), 1);
-    assert_said(job, "(rule 1 (a line of a worker): restart)"); /* in the words of who gave the verdict */
+    assert_said(job, "(rule 1 (a line of a worker): restart)"); /* in the words of the verdict's controller */
     sim_end(job->net, 0, "launch", 0);
     sim_end(job->net, 1, "launch", 0);
     assert_int_equal(finish(job), 0);
@@ -289,7 +290,7 @@ static bool line_shown(struct sim_job *job)
     return job->lines.data && strstr(job->lines.data, "CUDA");
 }
 
-/* At whatever point after the line was seen: the budget of one is spent once, and not forgotten. */
+/* At every point after the line was seen: the budget of one is spent once, and not forgotten. */
 static void test_killed_about_the_verdict(void **unused)
 {
     (void)unused;
@@ -346,7 +347,7 @@ static bool all_live(struct sim_job *job)
     return sim_live(job->net) == 2;
 }
 
-/* All have ended when the next controller comes: which end was ignored is read in the log, or in the journal. */
+/* All have ended when the next controller comes: the log, or the journal, says which end was ignored. */
 static void test_ended_without_a_controller(void **unused)
 {
     (void)unused;
@@ -437,7 +438,7 @@ static void test_a_lost_node_fails_the_job(void **unused)
     sim_job_destroy(job);
 }
 
-/* What had ended well elsewhere is no part of another launch. */
+/* A good end elsewhere is no part of another launch. */
 static void test_a_half_of_a_failed_launch_is_not_kept(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
 /*
- * run at scale: a plan over many simulated nodes runs to done, is verified, and is resumed after a kill. It says how long
- * each took and how much memory; how many nodes: RHRUN_SCALE_NODES (10,000 takes some seconds).
+ * run at scale: a plan over many simulated nodes is done, verified, and resumed after a kill. It prints the time and
+ * memory of each. The number of nodes: RHRUN_SCALE_NODES (10,000 takes some seconds).
  */
 #include "sim_job.h"
 
@@ -71,7 +71,7 @@ static void test_many_nodes_resumed(void **unused)
     sim_job_destroy(job);
 }
 
-/* All fail at once: what must be stopped, recorded and said is still linear. */
+/* All fail at once: stopping, recording and printing is still linear. */
 static void all_fail(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
 {
     (void)arg;

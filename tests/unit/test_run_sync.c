@@ -1,5 +1,5 @@
-/* run: files that are brought to simulated nodes: what travels, what is kept, what a cut costs, nodes that share a home,
- * installations that are looked at again. */
+/* run: files to simulated nodes: which are sent, which are kept, the cost of a cut, nodes that share a home,
+ * installations that are checked again. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static void assert_tree(const struct sim_job *job, uint32_t node)
 static const struct sim_file_spec three[] = {
     {"a.txt", 1, 10, 0}, {"bin/run", 1, 0, TREE_MODE_EXEC}, {"sub/deep/b", 1, 3000, 0}, {0}};
 
-/* ---- what travels ---- */
+/* ---- sent files ---- */
 
 static void test_first_and_nothing_changed(void **unused)
 {
@@ -98,7 +98,7 @@ static void test_changed_on_the_node(void **unused)
     sim_job_destroy(job);
 }
 
-/* The store does not know what the node had: every file is told, and what is the same does not travel. */
+/* The store does not know the node's files: every file is announced, and equal ones are not sent. */
 static void test_unknown_base(void **unused)
 {
     (void)unused;
@@ -132,7 +132,7 @@ static void test_missing_only(void **unused)
     sim_job_destroy(job);
 }
 
-/* Files over what one turn sends and over what the store holds in memory, several nodes at once. */
+/* Files larger than the limit of one turn and than the store's memory, several nodes at once. */
 static void test_big_files(void **unused)
 {
     (void)unused;
@@ -162,7 +162,7 @@ static void test_contents_are_shared(void **unused)
     sim_job_destroy(job);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void test_disk_full(void **unused)
 {
@@ -266,7 +266,7 @@ static void test_interrupt(void **unused)
     sim_job_destroy(job);
 }
 
-/* Power lost before what was brought is settled: the index is not believed, so that a torn file is sent again. */
+/* Power lost before received files are settled: the index is not believed, so that a torn file is sent again. */
 static void test_power_lost(void **unused)
 {
     (void)unused;
@@ -282,7 +282,7 @@ static void test_power_lost(void **unused)
     assert_string_not_equal(sim_tree_fault(job->net, 0, WORK, job->kinds.syncs[0].tree), "");
     assert_int_equal(sim_job_run(job, 0), 0);
     assert_tree(job, 0);
-    /* settled now: a reboot costs nothing, the next difference is all that travels */
+    /* settled now: after a reboot only the next difference is sent */
     sim_reboot(job->net, 0, UINT64_MAX);
     uint64_t before = sim_file_bytes(job->net);
     bring(job, FILES({"a.txt", 2, 12, 0}, {"bin/run", 1, 0, TREE_MODE_EXEC}, {"sub/deep/b", 1, 3000, 0}));
@@ -292,7 +292,7 @@ static void test_power_lost(void **unused)
     sim_job_destroy(job);
 }
 
-/* A launch that changes its own files is not disturbed by a controller that comes back; the next run restores them. */
+/* A launch that changes its own files is not disturbed when a controller comes back; the next run restores them. */
 static void test_not_under_a_running_launch(void **unused)
 {
     (void)unused;
@@ -375,7 +375,7 @@ static void test_verify(void **unused)
     assert_int_equal(sim_job_run(job, 0), 0);
     sim_job_quiet(job);
     job->kinds.installs[1].version = 2;
-    /* killed when the last is about to be looked at: the next controller looks at it */
+    /* killed when the last is about to be checked: the next controller checks it */
     play_trap(&play, 1, WIRE_RUN, "setup:mine", 0, SIM_CUT_BEFORE);
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     while (!sim_is_cut(job->net))
@@ -388,7 +388,7 @@ static void test_verify(void **unused)
         assert_int_equal(sim_started(job->net, n, "setup:numpy"), 2);
         assert_int_equal(sim_started(job->net, n, "setup:mine"), 2);
     }
-    /* only where something ran */
+    /* only after a program ran */
     assert_int_equal(sim_job_run(job, RUN_FLAG_AGAIN), 0);
     assert_int_equal(sim_started(job->net, 0, "setup:mine"), 2);
     sim_job_destroy(job);

@@ -1,4 +1,4 @@
-/* run: which working directory is current, when the journal that made it is lost: it is seen on the nodes. */
+/* run: the current working directory when the journal that made it is lost: the nodes show it. */
 #include "sim_play.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static size_t starts(const struct sim_job *job)
     return count;
 }
 
-/* What --fresh made is adopted, and the next --again goes on there, too. */
+/* The directory of --fresh is adopted, and the next --again continues in it. */
 static void test_lost(void **unused)
 {
     (void)unused;
@@ -80,7 +80,7 @@ static void test_fresh_when_lost(void **unused)
     sim_job_destroy(job);
 }
 
-/* Killed while some nodes only have claimed something in the new directory, then lost: all go on there. */
+/* Killed while some nodes only have claimed an attempt in the new directory, then lost: all continue there. */
 static void test_half_made(void **unused)
 {
     (void)unused;
@@ -106,8 +106,8 @@ static void test_half_made(void **unused)
     }
 }
 
-/* Nodes that share a home are asked again for the directory that was found: nothing is decided before all have said what they
- * have there, as before the first answers. */
+/* Nodes that share a home are asked again for the directory that was found: nothing is decided before all have listed
+ * their records in it, as before the first answers. */
 static void test_a_shared_home_is_seen_whole(void **unused)
 {
     (void)unused;
@@ -137,7 +137,7 @@ static void count_events(struct sim_job *job, const struct event *e)
         sim_cut(job->net);
 }
 
-/* Who finds it is killed after each of its events: who comes next finds it, too. */
+/* The controller that finds it is killed after each of its events: the next one finds it too. */
 static void test_killed_while_it_is_found(void **unused)
 {
     (void)unused;

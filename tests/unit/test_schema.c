@@ -114,7 +114,7 @@ static void test_fixtures(void **state)
     assert_int_equal(failures, 0);
 }
 
-/* ---- what the fixtures do not show ---- */
+/* ---- cases without a fixture ---- */
 
 static void test_pointers(void **state)
 {

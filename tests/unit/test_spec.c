@@ -43,7 +43,7 @@ static void read_options(struct options *o, char *text)
     }
 }
 
-/* The points, as comments behind the normalised document. */
+/* The points, as comments after the normalised document. */
 static void put_points(const struct spec_sweep *sweep, struct buf *ret)
 {
     for (size_t i = 0; sweep && i < sweep->point_count; i++) {
@@ -52,7 +52,7 @@ static void put_points(const struct spec_sweep *sweep, struct buf *ret)
     }
 }
 
-/* What the case gives, as text; `here` is shown as <here>, so that no fixture has a path of this machine. */
+/* The result of the case, as text; `here` appears as <here>, so that no fixture has a path of this machine. */
 static char *outcome(const struct spec_overrides *over, const char *here)
 {
     struct arena *arena = arena_create();
@@ -82,11 +82,11 @@ static char *outcome(const struct spec_overrides *over, const char *here)
     return buf_steal(&out);
 }
 
-/* The normalised document means the same: read as a spec beside the same files, it is its own normalised document. */
+/* The normalised document means the same: read as a spec next to the same files, it is its own normalised document. */
 static void check_again(const char *name, const char *here, const char *normalised, const struct spec_overrides *over)
 {
     char dir[] = "/tmp/test_spec.XXXXXX", command[8192];
-    bool open = strstr(normalised, "${{ args }}") != NULL; /* else the ARGs stand in it */
+    bool open = strstr(normalised, "${{ args }}") != NULL; /* else the ARGs are in it */
     struct spec_overrides args = {.args = over->args, .arg_count = open ? over->arg_count : 0};
     struct error err = ERROR_INIT;
     struct buf text = {0};

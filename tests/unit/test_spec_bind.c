@@ -1,4 +1,4 @@
-/* What the typed spec holds and its normalised document does not show: identity, names, links, arguments with types. */
+/* Parts of the typed spec that its normalised document does not show: identity, names, links, arguments with types. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static void test_rented(void **state)
     }
 }
 
-/* Without max_hours there is an end all the same; only who writes none has none. */
+/* There is a limit without max_hours too; only `none` removes it. */
 static void test_rented_ends(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_rented_ends(void **state)
     assert_true(spec->rent->max_ms == 0 && !spec->rent->instance);
 }
 
-/* Nothing else than instance and provider ever rents. */
+/* Only instance and provider make a spec rent. */
 static void test_nothing_is_rented(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void test_names_stay(void **state)
     expect_names("setup: [{run: x, creates: a}, {pip: './a b'}]\nentrypoint: {run: x}\n", "run-1 pip:./a");
 }
 
-/* Neighbours of `packages` that pip installs alike are one command, which resolves them together. */
+/* Neighbouring items of `packages` with the same pip options are one command, which resolves them together. */
 static void test_neighbours(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Expressions: values, lateness, faults; and, with the shells themselves as oracle, that a value in shell text is data. */
+/* Expressions: values, lateness, faults; and, with real shells as the reference, that a value in shell text stays
+ * data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static void test_values(void **state)
         /* blanks, newlines and none at all */
         {"${{\n1\t+\n2\n}}${{1+2}}${{(1)+(2)}}", "333"},
         {"${{ ((((((((((1)))))))))) }}", "1"},
-        /* quoting: the other quote, doubled ones, signs that mean something outside */
+        /* quoting: the other quote, doubled ones, characters with a meaning outside */
         {"${{ '\"' }}${{ \"'\" }}${{ '''' }}${{ \"\"\"\" }}", "\"''\""},
         {"${{ 'a }} b' }}|${{ \"${{ 1 }}\" }}|${{ '' }}|", "a }} b|${{ 1 }}||"},
         {"${{ '\\n' }}${{ ' a ' }}", "\\n a "},
@@ -84,7 +85,7 @@ static void test_values(void **state)
         {"${{ 9223372036854775806 + 1 }} ${{ -9223372036854775807 - 1 }}", "9223372036854775807 -9223372036854775808"},
         {"${{ (-9223372036854775807 - 1) / 1 }} ${{ (-9223372036854775807 - 1) % 2 }}", "-9223372036854775808 0"},
         {"${{ 3037000499 * 3037000499 < 9223372036854775807 }}", "true"},
-        /* what is not looked at cannot fail */
+        /* an operand that is not evaluated cannot fail */
         {"${{ params.n != 0 && 6 / params.n == 2 }} ${{ params.n == 0 ? 0 : 6 / params.n }}", "true 2"},
         {"${{ dirname(dirname('/a/b/c')) }} ${{ basename(dirname('/a/b/c')) }}", "/a b"},
         {"${{ params.rate == params.rate }} ${{ params.n > params.rate }}", "true true"},
@@ -103,7 +104,7 @@ static void test_late(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *kept; /* kept NULL: known although a late name stands in it */
+        const char *text, *kept; /* kept NULL: known although it has a late name */
     } cases[] = {
         {"a ${{ rank }} b ${{ params.n }}", "a ${{ rank }} b 3"},
         {"${{ params.n + rank }}", "${{ 3 + rank }}"},
@@ -121,7 +122,7 @@ static void test_late(void **state)
     assert_int_equal(expand("${{ false && rank == 0 }}", EXPR_PLAIN, &at_plan, false, got, sizeof got, &err), EXPR_OK);
     assert_int_equal(expand("${{ params.n + rank }}", EXPR_SHELL, &at_plan, true, got, sizeof got, &err), EXPR_OK);
     assert_string_equal(got, "${{ 3 + rank }}");
-    /* what belongs to the node stays as written even where it is known */
+    /* a part for the node stays as written even if it is known */
     struct expr_context node = at_run;
     node.has_rank = false;
     assert_int_equal(expand("${{ rank + node.rank }}", EXPR_PLAIN, &node, true, got, sizeof got, &err), EXPR_OK);
@@ -261,7 +262,7 @@ static const char *const nasty[] = {
     "case",
 };
 
-/* Each prints the value between < and >, whatever it is. */
+/* Each prints the value between < and >, for all values. */
 static const char *const contexts[] = {
     "printf '<%s>' ${{ params.v }}",
     "printf '<%s>' \"${{ params.v }}\"",

@@ -1,4 +1,4 @@
-/* The parts of spec that no fixture shows: splitting like shlex, where a spec comes from, reading secrets. */
+/* Parts of spec that no fixture shows: splitting like shlex, origins of specs, reading secrets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static char *join(const char *const *words, size_t count)
     return buf_steal(&b);
 }
 
-/* Expected values are what Python 3's shlex.split gives. */
+/* Expected values come from Python 3's shlex.split. */
 static void test_shlex(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void test_secrets(void **state)
 
 /* ---- schema and reference ---- */
 
-/* What only narrows keys that are described elsewhere. */
+/* Parts of the schema that only narrow keys which are described elsewhere. */
 static bool narrows(const char *keyword)
 {
     return str_eq(keyword, "if") || str_eq(keyword, "then") || str_eq(keyword, "else") || str_eq(keyword, "not");
@@ -235,7 +235,7 @@ static bool has_key(const struct doc_node *node, const char *key)
 
 extern const char rhrun_job_schema_packed[];
 
-/* What specs are checked against is the schema but for what people read: the packing is done on its text. */
+/* Specs are checked against the schema without the parts for people: the packing works on its text. */
 static bool same_but_words(const struct doc_node *full, const struct doc_node *packed)
 {
     size_t at = 0;

@@ -1,6 +1,6 @@
 /*
- * Points as those use them who run them: found again by name, id and values, the spec as their launch has it, and draws
- * that only grow. What a spec may say is in the fixtures of test_spec.
+ * Points from the user's side: found again by name, id and values, the spec of their launch, and draws that only grow.
+ * Valid specs are in the fixtures of test_spec.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void test_variant(void **state)
     for (size_t i = 0; i < 4; i++)
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(sweep->sweep->all[i].variant, sweep->sweep->all[k].variant);
-    /* what is chosen is the same point, and the job stays the same */
+    /* the chosen point is the same, and so is the job */
     const struct spec *chosen = load_chosen(matrix, "lr=0.0003");
     assert_int_equal(chosen->sweep->point_count, 2);
     assert_int_equal(chosen->sweep->all_count, 4);
@@ -88,7 +88,7 @@ static void test_own_point(void **state)
     assert_string_equal(other->sweep->points[0].params[1].value, "bert");
     assert_string_equal(other->sweep->points[0].params_json, "{\"lr\":1}");
     assert_string_not_equal(other->sweep->points[0].id, load(swept)->sweep->points[0].id);
-    /* likewise where only the identity is wanted */
+    /* likewise if only the identity is needed */
     const char *param = "lr=2";
     const struct spec *brief =
         load_with(swept, &(struct spec_overrides){.params = &param, .param_count = 1, .identity_only = true});
@@ -192,7 +192,7 @@ static void test_random(void **state)
         assert_string_equal(few->all[i].params[0].value, both->all[i].params[0].value);
         assert_string_not_equal(few->all[i].id, other->all[i].id);
     }
-    /* what docs/spec.md says, computed elsewhere: SHA-256 of "3/0/a" begins with these 8 bytes */
+    /* the rule of docs/spec.md, computed elsewhere: SHA-256 of "3/0/a" begins with these 8 bytes */
     unsigned char digest[32];
     uint64_t n = 0;
     digest_sha256("3/0/a", 5, digest);
@@ -205,7 +205,7 @@ static void test_random(void **state)
         assert_true(value >= -1 && value <= 2);
     }
     const struct spec_sweep *ints = drawn(b, 1000, 0);
-    assert_int_equal(ints->all_count, 11); /* equal ones are one, and both ends are among them */
+    assert_int_equal(ints->all_count, 11); /* equal draws count once, and both ends are among them */
     const struct spec_sweep *log = drawn("a: {log_uniform: [1e-6, 1e-2]}", 1000, 0);
     size_t below = 0;
     for (size_t i = 0; i < log->all_count; i++) {
@@ -253,7 +253,7 @@ static void test_limits(void **state)
     buf_free(&b);
 }
 
-/* What a journal has of a run is enough to know its points. */
+/* The journal's data of a run is enough to know its points. */
 static void test_of_text(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_of_text(void **state)
     assert_null(spec_sweep_of("[", &(struct spec_overrides){0}, arena));
     assert_null(spec_sweep_of("", &(struct spec_overrides){0}, arena));
     assert_null(spec_sweep_of("sweep: {matrix: {lr: 3}}\n", &(struct spec_overrides){0}, arena));
-    /* what -p has chosen is known, and a default is no choice */
+    /* the choice of -p is known, and a default is no choice */
     const struct spec *spec = load_chosen(text, "lr=2");
     assert_string_equal(spec->params[0].chosen, "2");
     assert_null(spec->params[1].chosen);

@@ -1,4 +1,4 @@
-/* The table of torchrun's flags against what torch has (tests/fixtures/torchrun), the schema and docs/torchrun.md. */
+/* The table of torchrun's flags against torch's own (tests/fixtures/torchrun), the schema and docs/torchrun.md. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static void test_find(void **state)
     assert_null(torchrun_flag_find("rdzv_ids", 8));
 }
 
-/* Torch's newest default, where it is one value of a command line, is the schema's. */
+/* Torch's newest default, if it is one value of a command line, is the schema's default. */
 static void check_default(const struct doc_node *key, const struct torchrun_flag *f, const struct option *newest)
 {
     const struct doc_node *otherwise = doc_get(key, "default");

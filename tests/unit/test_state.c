@@ -1,4 +1,4 @@
-/* state: what replaying events makes of a job. */
+/* state: the result of replaying events. */
 #include "rhrun/state.h"
 
 #include <setjmp.h>
@@ -94,7 +94,7 @@ static void test_step_from_start_to_settled(void **unused)
     assert_string_equal(c->boot_id, "b1");
     assert_string_equal(c->run, "r1");
     assert_int_equal(c->started_ms, 30);
-    settled(s, 0, "b1"); /* what has not ended is not settled */
+    settled(s, 0, "b1"); /* an attempt that has not ended is not settled */
     assert_false(state_cell_find(s, "", "a", 0)->settled);
     finished(s, "a", 0, A1, OUTCOME_OK, false);
     c = state_cell_find(s, "", "a", 0);
@@ -124,9 +124,9 @@ static void test_new_attempt_replaces(void **unused)
     assert_true(state_knows_attempt(s, A1) && state_knows_attempt(s, A2)); /* though A1 was replaced */
     assert_int_equal(state_cell_by_attempt(s, A2)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
-    finished(s, "a", 0, A1, OUTCOME_OK, false); /* an end of what the cell no longer holds */
+    finished(s, "a", 0, A1, OUTCOME_OK, false); /* an end of an attempt that the cell no longer holds */
     assert_int_equal(outcome_of(s, "a", 0), OUTCOME_NONE);
-    finished(s, "b", 0, A1, OUTCOME_OK, false); /* and of what was never started */
+    finished(s, "b", 0, A1, OUTCOME_OK, false); /* an end of an attempt that was never started */
     assert_null(state_cell_find(s, "", "b", 0));
     state_destroy(s);
 }
@@ -200,7 +200,7 @@ static void test_adopted(void **unused)
     assert_false(c->voided);
     finished(s, "a", 1, A2, OUTCOME_OK, true); /* the node knows a later one */
     assert_null(state_cell_by_attempt(s, A1));
-    assert_false(state_knows_attempt(s, A1) || state_knows_attempt(s, A2)); /* they are another controller's */
+    assert_false(state_knows_attempt(s, A1) || state_knows_attempt(s, A2)); /* they belong to another controller */
     assert_non_null(state_cell_by_attempt(s, A2));
     started(s, "b", 1, A1, 0);
     finished(s, "b", 1, A1, OUTCOME_OK, false);
@@ -239,7 +239,7 @@ static void test_voids(void **unused)
     state_destroy(s);
 }
 
-/* A part that was found on a node says of which generation it is; what begins afterwards is after that one. */
+/* A part that was found on a node has its generation; later launches come after that one. */
 static void test_adopted_generation(void **unused)
 {
     (void)unused;
@@ -272,7 +272,7 @@ static void test_adopted_generation(void **unused)
     assert_int_equal(state_run_open(s)->own_generation, 0);
     finished(s, "launch", 1, "a3", OUTCOME_OK, true);
     assert_int_equal(state_cell_by_attempt(s, "a3")->generation, 3);
-    assert_int_equal(state_cell_by_attempt(s, "a3")->started_ms, 600); /* as its node says, not when it was found */
+    assert_int_equal(state_cell_by_attempt(s, "a3")->started_ms, 600); /* by its node, not when it was found */
     e.finished.step = "epilog";
     e.finished.attempt = "a2";
     e.finished.generation = 0;
@@ -286,7 +286,8 @@ static void test_adopted_generation(void **unused)
     state_destroy(s);
 }
 
-/* What an earlier run did and this one found on the node is this one's: of it a later controller asks in this run's name. */
+/* Work of an earlier run that this one found on the node belongs to this run: a later controller asks for it in this
+ * run's name. */
 static void test_adopted_from_a_run(void **unused)
 {
     (void)unused;
@@ -340,7 +341,7 @@ static void test_runs(void **unused)
                        .closed = {.status = RUN_CANCELLED, .exit_status = 130, .reason = "cancelled"}};
     state_apply(s, &e);
     assert_null(state_run_open(s));
-    e.closed.status = RUN_DONE; /* a second end says nothing */
+    e.closed.status = RUN_DONE; /* a second end has no effect */
     state_apply(s, &e);
     const struct state_run *r = state_run_latest(s, "v");
     assert_string_equal(r->id, "r2");
@@ -352,7 +353,7 @@ static void test_runs(void **unused)
                        .run = "r2",
                        .time_ms = 9,
                        .closed = {.status = RUN_CANCELLED, .reason = "the rest, too"}};
-    state_apply(s, &e); /* but for one that was cancelled further */
+    state_apply(s, &e); /* except for one that was cancelled further */
     assert_string_equal(r->message, "the rest, too");
     assert_int_equal(r->exit_status, 130);
     assert_int_equal(r->closed_ms, 6);
@@ -452,7 +453,7 @@ static void test_many_cells(void **unused)
     state_destroy(s);
 }
 
-/* A run that is over is opened again for its outputs: what it did stays, and it can be closed once more. */
+/* A closed run is opened again for its outputs: its work stays, and it can be closed once more. */
 static void test_reopened(void **unused)
 {
     (void)unused;
@@ -480,7 +481,7 @@ static void test_reopened(void **unused)
     assert_null(state_run_open(s));
     assert_true(state_run_find(s, "r1")->status == RUN_DONE && state_run_find(s, "r1")->closed_ms == 4000);
     opened(s, "r2", NULL, 0);
-    state_apply(s, &again); /* while another one is open: of no effect */
+    state_apply(s, &again); /* while another one is open: no effect */
     assert_string_equal(state_run_open(s)->id, "r2");
     assert_int_equal(state_run_find(s, "r1")->status, RUN_DONE);
     state_destroy(s);

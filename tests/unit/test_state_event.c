@@ -337,7 +337,7 @@ static void test_json_round_trip(void **unused)
     arena_destroy(arena);
 }
 
-/* Lines that were written by versions before: each is read, and would be written the same today. */
+/* Lines of earlier versions: each is read, and would be written the same today. */
 static void test_json_of_before(void **unused)
 {
     (void)unused;
@@ -362,7 +362,7 @@ static void test_json_of_before(void **unused)
     arena_destroy(arena);
 }
 
-/* Another implementation reads what we write, and we read what it writes, in another order and with all escapes. */
+/* Another implementation reads our lines, and we read its lines, in another order and with all escapes. */
 static void test_json_against_jansson(void **unused)
 {
     (void)unused;
@@ -393,8 +393,8 @@ static void test_json_against_jansson(void **unused)
     arena_destroy(arena);
 }
 
-/* schema/events.schema.json names the keys that are written: each key of a sample is among the type's properties, each
- * required one is in each sample, and no property is one that nothing writes. */
+/* schema/events.schema.json has exactly the keys that are written: each key of a sample is among the type's properties,
+ * each required one is in each sample, and each property is in some sample. */
 static void expect_described(const json_t *properties, const char *of, const char *key)
 {
     if (!json_string_value(json_object_get(json_object_get(properties, key), "description")))
@@ -526,7 +526,7 @@ static void test_json_refused(void **unused)
     arena_destroy(arena);
 }
 
-/* A NUL in a key ends it nowhere: what stands before it is not taken for the key, however long the rest is. */
+/* A NUL in a key does not end it: the part before it is not taken for the key, however long the rest is. */
 static void test_json_key_with_a_nul(void **unused)
 {
     (void)unused;
@@ -563,7 +563,7 @@ static void test_json_ignores_what_it_does_not_know(void **unused)
     arena_destroy(arena);
 }
 
-/* Each prefix is refused, and each single-byte change is refused or gives an event that state takes. */
+/* Each prefix is refused, and each single-byte change is refused or gives an event that state accepts. */
 static void test_json_damaged(void **unused)
 {
     (void)unused;

@@ -174,7 +174,7 @@ static void test_budgets_and_verdicts(void **unused)
     assert_int_equal(state_run_open(s)->ignored_count, 1);
     assert_int_equal(state_run_open(s)->ignored_generation, 1);
     apply(s, rule(5, "e", RULE_RESTART, 1));
-    apply(s, rule(1, "a", RULE_FAIL, 1)); /* what came second */
+    apply(s, rule(1, "a", RULE_FAIL, 1)); /* the second one */
     const struct state_run *r = state_run_open(s);
     assert_int_equal(r->verdict.generation, 1);
     assert_int_equal(r->verdict.rule, 5);
@@ -186,7 +186,7 @@ static void test_budgets_and_verdicts(void **unused)
     assert_int_equal(r->restarts, 1);
     assert_int_equal(r->own_restarts, 1);
     assert_int_equal(r->resume_ms, 7030);
-    apply(s, rule(4, "e", RULE_RESTART, 2)); /* the list was edited: it is another number now */
+    apply(s, rule(4, "e", RULE_RESTART, 2)); /* the list was edited: its number is another one now */
     apply(s, (struct event){.type = EVENT_RESTART, .restart = {.generation = 3}});
     r = state_run_open(s);
     assert_int_equal(r->verdict.generation, 2);

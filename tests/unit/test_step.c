@@ -256,7 +256,7 @@ static void test_golden_keys(void **state)
     buf_free(&b);
 }
 
-/* Each change, the step that is looked at, and what it names (NULL: its key stays). */
+/* Each change, the step that is checked, and the reason that must name (NULL: its key stays). */
 static void test_each_input(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void test_caller_values_are_digested(void **state)
 
 /* ---- a plan as people and programs see it ---- */
 
-/* The JSON form keeps to its schema. */
+/* The JSON form conforms to its schema. */
 static void check_schema(const char *json)
 {
     struct doc *schema_doc, *doc = NULL;

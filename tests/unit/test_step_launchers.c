@@ -1,4 +1,4 @@
-/* What the launchers start: the whole command line, by node, from a spec's text. */
+/* The command lines of the launchers: complete, by node, from a spec's text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -245,7 +245,7 @@ static void test_unequal(void **state)
     struct error err = ERROR_INIT;
     assert_int_equal(
         load(&s, head, "distributed: {launcher: deepspeed, nproc_per_node: gpu}\nentrypoint: {module: m}", &err), 0);
-    s.plan->nproc[1] = 3; /* what the second node has told */
+    s.plan->nproc[1] = 3; /* reported by the second node */
     assert_int_equal(build(&s, 0, &run, &err), -1);
     assert_non_null(strstr(err.text, "node \"a\" has 2 and node \"b\" has 3"));
     arena_destroy(s.arena);
@@ -366,7 +366,7 @@ static void test_mpirun(void **state)
     arena_destroy(s.arena);
 }
 
-/* Where workers meet and what is logged is in no key; what changes the result is. */
+/* The rendezvous and the logging are in no key; options that change the result are. */
 static void test_keys(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What launcher native has a node do for its workers: devices, log files, CPUs, the time to stop. */
+/* launcher native: the node's work for its workers: devices, log files, CPUs, the time to stop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -134,8 +134,9 @@ static void test_too_few_devices(void **state)
     arena_destroy(s.arena);
 }
 
-/* More than there are is found once the node has told, or now that its facts are known. */
-/* One line a node as long as that fits a string of the wire, whatever becomes of RHRUN_NODE_ADDRS; one for this machine. */
+/* More devices than exist are found once the node has reported, or now that its facts are known. */
+/* One line per node as long as that fits a string of the wire, whatever becomes of RHRUN_NODE_ADDRS; one for this
+ * machine. */
 static void test_hosts(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* step: what comes to a node and what is installed there: files, the venv, items of set-up, functions, outputs. */
+/* step: files for a node and installations there: files, the venv, items of set-up, functions, outputs. */
 #include "rhrun/step.h"
 #include "plan_spec.h"
 #include "run_text.h"
@@ -211,7 +211,7 @@ static const char *built(const struct plan *plan, const char *name, uint32_t nod
     return run_text(scene.arena, &run);
 }
 
-/* "the job's Python is VERSION-OR-PATTERN; torch may be at ..." as it is known of node 0. */
+/* "the job's Python is VERSION-OR-PATTERN; torch may be at ...", as known for node 0. */
 static const char *known(const char *given_version)
 {
     const char *patterns[STEP_PATTERNS_MAX], *pattern, *text;
@@ -259,7 +259,7 @@ static void test_order_and_inputs(void **state)
     buf_free(&b);
 }
 
-/* Which steps get another key when something changes. */
+/* Which steps get another key after a change. */
 static const char *changed(const struct plan *before, const struct plan *after)
 {
     struct buf b = {0};
@@ -345,7 +345,7 @@ static void test_refused(void **state)
     refused("job.yaml:7:3: \"requirements.txt\" names a folder that is not a package: it has no pyproject.toml, "
             "setup.py or "
             "setup.cfg");
-    set_content("sub/more.txt", "-r more.txt\n-r ../requirements.txt\n"); /* a circle is none of our business */
+    set_content("sub/more.txt", "-r more.txt\n-r ../requirements.txt\n"); /* a circle is not rhrun's problem */
     (void)compile();
 }
 
@@ -367,7 +367,7 @@ static void test_which_python(void **state)
     assert_string_equal(step(plan, "pip-1")->creates, "@base/pip/aaaabbbbccccdddd/pip-1.json");
 }
 
-/* ---- what is sent ---- */
+/* ---- sent data ---- */
 
 static void test_runs(void **state)
 {
@@ -475,7 +475,7 @@ static void test_function_refused(void **state)
     assert_string_equal(err.text, "step \"launch\": \"train\" does not name a function: \"module:function\"");
 }
 
-/* ---- files that come and go ---- */
+/* ---- files to and from nodes ---- */
 
 static struct step_sync synced(const struct plan *plan, const char *name, uint32_t node)
 {
@@ -532,7 +532,7 @@ static void test_restore(void **state)
     const struct plan *empty = compile();
     scene.sources.restores = (const struct tree *const *)scene.trees;
     const struct plan *plan = compile();
-    assert_string_equal(empty->hash, plan->hash); /* what came home makes nothing stale */
+    assert_string_equal(empty->hash, plan->hash); /* files that came home make nothing stale */
     struct step_sync first = synced(plan, "restore-1", 0), second = synced(plan, "restore-1", 1);
     assert_true(first.missing && second.missing);
     assert_string_equal(first.root, "out");
@@ -596,7 +596,7 @@ static void test_verify(void **state)
     buf_free(&b);
 }
 
-/* A venv that is gone takes with it what was installed into it, by whatever step. */
+/* If a venv is gone, the packages in it are gone too, whichever step installed them. */
 static void test_a_venv_made_anew(void **state)
 {
     (void)state;
@@ -613,7 +613,7 @@ static void test_a_venv_made_anew(void **state)
     assert_false(plan_looks_again(plan, step(plan, "pip-1"), step(plan, "requirements.txt")));
 }
 
-/* What is not known is not guessed: a version that is not the workers' own would keep them from being launched. */
+/* Unknown facts are not guessed: a version that is not the workers' own would prevent their launch. */
 static void test_where_torch_may_be(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* step: a role's own set-up, python, files and outputs: which steps there are, where, with which keys, what each sends. */
+/* step: a role's own set-up, python, files and outputs: which steps exist, on which nodes, with which keys, and their
+ * RUN messages. */
 #include "rhrun/step.h"
 #include "plan_spec.h"
 #include "run_text.h"
@@ -133,7 +134,7 @@ static void test_steps(void **state)
     buf_free(&json);
 }
 
-/* Where the job's set-up is on a node of the role, the role's comes after it; all on one node here. */
+/* If the job's set-up is on a node of the role, the role's comes after it; all on one node here. */
 static void test_shared_node(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_shared_node(void **state)
 
 /* ---- keys ---- */
 
-/* The names of set-up steps whose keys an edit changes, and of those that are new. */
+/* The names of set-up steps whose keys an edit changes, and of new ones. */
 static const char *changed(const char *from, const char *to)
 {
     const struct plan *before = compile(job), *after = compile(text_with(arena, job, from, to));
@@ -224,7 +225,7 @@ static void test_from(void **state)
     assert_false(plan_is_from(plan, "b:no", step_named(plan, "launch:b")));
 }
 
-/* ---- what is sent ---- */
+/* ---- RUN messages ---- */
 
 static void test_python(void **state)
 {
@@ -285,7 +286,7 @@ static void test_conda(void **state)
     assert_string_equal(build(plan, "launch", 0).env_in, "python");
 }
 
-/* Around the launch on every node: the job's Python, or that of the first role where the job's is not. */
+/* Around the launch on every node: the job's Python, or that of the first role if the node lacks the job's. */
 static void test_prolog(void **state)
 {
     (void)state;
@@ -322,7 +323,7 @@ static void test_package_patterns(void **state)
     assert_string_equal(first_pattern(plan, "c"), arena_printf(arena, "%s%s", venv_of(plan, ""), below));
 }
 
-/* ---- what comes home ---- */
+/* ---- outputs ---- */
 
 static void test_outputs(void **state)
 {

@@ -1,4 +1,4 @@
-/* step: roles: where their workers are, which ranks and peers they get, what each node is sent. */
+/* step: roles: the places of their workers, their ranks and peers, and the RUN messages of each node. */
 #include "rhrun/step.h"
 #include "plan_spec.h"
 #include "run_text.h"
@@ -202,7 +202,7 @@ static void test_peers(void **state)
         }
 }
 
-/* ---- where workers are ---- */
+/* ---- places of workers ---- */
 
 /* "a 0:2 1:2 b 1:1" */
 static void expect_places(const char *roles, const char *want)
@@ -244,16 +244,16 @@ static void test_places(void **state)
                   "b 0:2 1:2");
     expect_places(
         "cluster: {hosts: [{host: x, nproc_per_node: 1}, {host: y, nproc_per_node: 3}, z]}\nroles: {a: {count: 6}}",
-        "a 0:1 1:3 2:2"); /* two each; the one that x has no room for comes to the next that has some */
+        "a 0:1 1:3 2:2"); /* two each; the one without room on x goes to the next node with room */
     expect_places(
         "cluster: {hosts: [x, y]}\nroles: {a: {count: 4, cluster: {hosts: [u, v]}}, b: {count: 3}, c: {nnodes: "
         "1, cluster: {hosts: [v, y]}}}",
-        "a 2:2 3:2 b 0:3 c 1:1"); /* y is of the job and of c */
+        "a 2:2 3:2 b 0:3 c 1:1"); /* y belongs to the job and to c */
     expect_places("roles: {a: {count: 3, cluster: {hosts: [u, v]}}, b: {cluster: {hosts: [w, u]}, nodes: [2]}}",
                   "a 0:2 1:1 b 2:1");
 }
 
-/* ---- what is known late ---- */
+/* ---- late facts ---- */
 
 static void test_counts_of_nodes(void **state)
 {
@@ -301,7 +301,7 @@ static void test_counts_of_nodes(void **state)
     assert_string_equal(err.text, "node \"local\": the roles place 4 workers there, but the node has room for 3");
 }
 
-/* Room that the nodes tell of: nothing is known of it before. */
+/* Room that the nodes report: unknown before that. */
 static void expect_room(const char *nproc, struct plan_facts facts, const char *fault)
 {
     struct error err = ERROR_INIT;
@@ -401,7 +401,7 @@ static void test_steps(void **state)
     buf_free(&json);
 }
 
-/* A launch is redone as a whole: what changes one of its steps changes all. */
+/* A launch is redone as a whole: a change to one of its steps changes all. */
 static void test_keys(void **state)
 {
     static const char *const changes[][2] = {

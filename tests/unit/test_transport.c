@@ -13,7 +13,7 @@ struct peer {
     struct loop *loop;
     struct transport *t;
     struct buf in;
-    size_t stop_at; /* ends the loop at so many bytes */
+    size_t stop_at; /* ends the loop at that many bytes */
     bool opened, closed, drained, close_on_data;
     struct error err;
     enum transport_phase phase;
@@ -213,7 +213,7 @@ static void one_closed(void *arg, const struct error *err, enum transport_phase 
     fail_msg("%s: %s", transport_phase_name(phase), err->text);
 }
 
-/* Hundreds that start at once would only keep each other from it until their deadlines pass. */
+/* Hundreds that start at once would only slow each other until their deadlines pass. */
 static void test_local_nodes_start_a_few_at_a_time(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_local_nodes_start_a_few_at_a_time(void **state)
     }
     loop_run(crowd.loop);
     assert_int_equal(crowd.answered, MANY);
-    assert_in_range(crowd.most, 1, AT_A_TIME + 1); /* the next is let in just before the answer is told */
+    assert_in_range(crowd.most, 1, AT_A_TIME + 1); /* the next is admitted just before the answer is reported */
     for (uint32_t i = 0; i < MANY; i++)
         transport_close(ones[i].t);
     transport_pool_destroy(pool);

@@ -1,4 +1,4 @@
-/* transport: any program that ends in a shell; here shells of this machine, and programs that are none. */
+/* transport: any program that leads to a shell; here shells of this machine, and programs that are none. */
 #include "rhrun/transport.h"
 #include "rhrun/wire.h"
 
@@ -38,7 +38,7 @@ static void closed(void *arg, const struct error *err, enum transport_phase phas
     loop_stop(p->loop);
 }
 
-/* Opens it, until the agent speaks or the transport has ended; then says what is no frame, so that an agent ends. */
+/* Opens it, until the agent speaks or the transport has ended; then sends an invalid frame, so that an agent ends. */
 static void play(const char *const *argv, uint32_t timeout_ms, struct peer *ret)
 {
     static const struct transport_callbacks callbacks = {NULL, data, NULL, closed};
@@ -69,7 +69,7 @@ static void assert_agent(const char *const *argv)
     if (!p.in.data || !memmem(p.in.data, p.in.len, WIRE_MAGIC, strlen(WIRE_MAGIC)))
         fail_msg("%s: %s", argv[0], p.err.text);
     assert_int_equal(p.phase,
-                     TRANSPORT_OPEN); /* what it wrote behind the upload came to the agent, which ended by it */
+                     TRANSPORT_OPEN); /* the bytes after the upload reached the agent, which ended because of them */
     buf_free(&p.in);
 }
 
@@ -85,7 +85,7 @@ static void assert_fails(const char *const *argv, uint32_t timeout_ms, const cha
 
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* dash reads ahead what is on its stdin, bash and busybox do not. */
+/* dash reads ahead on its stdin, bash and busybox do not. */
 static void test_shells(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_noise(void **state)
                  "login files");
 }
 
-/* Where a folder cannot hold the agent the program is started once more, for the next one. */
+/* If a folder cannot hold the agent, the program is started once more, for the next folder. */
 static void test_again(void **state)
 {
     char dir[] = "/tmp/rhrun-command-XXXXXX", count[64], line[200];
@@ -145,7 +145,7 @@ static void test_what_is_no_shell(void **state)
                  "host \"n1\": agent: its shell is at a terminal, which would change the bytes", "leave out");
 }
 
-/* One that says nothing is ended, with all that it has started. */
+/* A silent one is ended, with all its children. */
 static void test_hangs(void **state)
 {
     char dir[] = "/tmp/rhrun-command-XXXXXX", pids[64], line[200];
@@ -158,7 +158,7 @@ static void test_hangs(void **state)
     assert_int_equal(file_read(pids, 100, &text, NULL), 0);
     const pid_t child = (pid_t)strtol(text.data, NULL, 10);
     assert_true(child > 1);
-    while (kill(child, 0) == 0) /* until whoever inherits it has reaped it; hangs where it lives on */
+    while (kill(child, 0) == 0) /* until its new parent has reaped it; hangs if it lives on */
         usleep(1000);
     assert_int_equal(errno, ESRCH);
     buf_free(&text);

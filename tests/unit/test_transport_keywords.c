@@ -1,4 +1,4 @@
-/* What the own SSH client makes of each keyword of the OpenSSH that is installed here. */
+/* How the built-in SSH client treats each keyword of the installed OpenSSH. */
 #include "../../src/transport/ssh.h"
 
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void test_every_keyword_is_listed(void **state)
     assert_null(none);
 }
 
-/* Each value that is not OpenSSH's default; what does not exist in this version is left out. */
+/* Each value that is not OpenSSH's default; values that this version lacks are left out. */
 static void test_what_only_openssh_can_do(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_what_only_openssh_can_do(void **state)
     }
 }
 
-/* What a later ssh may print. */
+/* Possible output of a later ssh. */
 static void test_unknown_keywords(void **state)
 {
     (void)state;

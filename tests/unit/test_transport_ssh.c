@@ -317,7 +317,7 @@ static void test_host_keys(void **state)
     host.known_hosts = path("changed");
     char *line = xasprintf("host key has changed: %s/changed:2", dir);
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, line, "ssh-keygen -R");
-    /* accept-new accepts no changed key either */
+    /* accept-new rejects a changed key too */
     shell("printf 'StrictHostKeyChecking accept-new\\nHashKnownHosts yes\\n' >%s/accept_new", dir);
     host.ssh_config = path("accept_new");
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, line, "ssh-keygen -R");
@@ -336,7 +336,7 @@ static void test_host_keys(void **state)
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, "is revoked by ", "");
 }
 
-/* The one file that is named is made by the first contact, and then says who it was; both clients do it. */
+/* The first contact creates the named file, which then identifies the host; with both clients. */
 static void test_first_contact(void **state)
 {
     (void)state;
@@ -361,7 +361,7 @@ static void test_first_contact(void **state)
         assert_int_equal(file_read(host.known_hosts, 4096, &file, NULL), 0);
         assert_string_equal(file.data, line);
 
-        /* Once it is known, another one is refused; and nobody else is believed without being asked to. */
+        /* Once it is known, another key is refused; and without being told so, no other host is trusted. */
         assert_int_equal(shell("printf '[127.0.0.1]:%u %%s\\n' \"$(cut -d ' ' -f 1-2 %s/stranger.pub)\" >%s",
                                base_port + MAIN, dir, host.known_hosts),
                          0);
@@ -390,7 +390,7 @@ static void test_first_contact(void **state)
     buf_free(&server);
 }
 
-/* ---- ways that do not lead there ---- */
+/* ---- unreachable servers ---- */
 
 static void test_unreachable(void **state)
 {
@@ -426,13 +426,13 @@ static void test_config(void **state)
     (void)state;
     struct transport_host host = {.name = "node1", .ssh_config = path("ssh_config"), .timeout_ms = 60000};
     expect_open(&host, TRANSPORT_SSH);
-    host.proxy_jump = "node2"; /* its host key is RSA only: that is ssh's business */
+    host.proxy_jump = "node2"; /* its host key is RSA only: ssh handles that */
     expect_open(&host, TRANSPORT_SSH);
     host.proxy_jump = "node9";
     expect_fail(&host, TRANSPORT_CONNECT, ERROR_INFRA, "through the proxy \"node9\": ", "");
 }
 
-/* ---- what libssh2 cannot ---- */
+/* ---- beyond libssh2 ---- */
 
 static void test_openssh(void **state)
 {
@@ -468,7 +468,7 @@ static void test_noisy(void **state)
     }
 }
 
-/* What is written in `opened` follows the upload at once, and reaches the agent that runs in the end, once. */
+/* Bytes written in `opened` follow the upload at once, and reach the agent that runs in the end, once. */
 static void expect_greeting(const struct transport_host *host)
 {
     struct peer p = {.greeting = "hello\n", .until = "then bye\n"};
@@ -492,7 +492,7 @@ static void test_greeting(void **state)
     for (host.kind = TRANSPORT_SSH; host.kind <= TRANSPORT_LOCAL; host.kind++)
         expect_greeting(&host);
     host.kind = TRANSPORT_AUTO;
-    struct peer p = {0}; /* a machine that there is no agent for */
+    struct peer p = {0}; /* a machine without an agent for it */
     int left = 1;
     p.left = &left;
     p.loop = loop_create();
@@ -597,7 +597,7 @@ static void test_killed(void **state)
 
 /* ---- the servers ---- */
 
-/* A port below four that nobody uses; other tests run fleets too. */
+/* A port with four free ones above it; other tests run fleets too. */
 static unsigned free_ports(void)
 {
     for (unsigned i = 0;; i++) {

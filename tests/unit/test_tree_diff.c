@@ -1,4 +1,4 @@
-/* What differs between two stored trees: as git itself writes it, and so that git can apply it. */
+/* The difference between two stored trees: as git itself writes it, and so that git can apply it. */
 #include "rhrun/tree.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Commits of other repositories, made by git itself: what a ref means, what comes, and what is refused. */
+/* Commits of other repositories, made by git itself: the meaning of a ref, the fetched files, and refusals. */
 #include "../../src/tree/remote.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ static char dir[] = "/tmp/rhrun-fetch-XXXXXX";
 static char *url; /* of the repository "remote" in dir; NULL: git is not here */
 static bool over_ssh;
 
-/* What a command in dir prints: one word. */
+/* The output of a command in dir: one word. */
 static void word(char *ret, size_t size, const char *command)
 {
     CLEANUP(cleanup_free) char *all = xasprintf("cd %s; %s", dir, command);
@@ -135,7 +135,7 @@ static void done(struct fetched *f)
     arena_destroy(f->arena);
 }
 
-/* ref gives what git calls `what`. */
+/* ref resolves as git resolves `what`. */
 static void expect(const char *store, const char *ref, const char *what, bool offline)
 {
     struct fetched f = fetch(store, url, ref, offline);
@@ -264,7 +264,7 @@ static void test_urls_that_are_refused(void **state)
     refused("https://localhost:1/x", NULL, false, ERROR_INFRA, "could not reach", "");
 }
 
-/* What moved since is got; what was known stays known without the remote. */
+/* A moved ref is fetched; a known commit stays known without the remote. */
 static void test_again_and_offline(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void test_big_files(void **state)
     }
 }
 
-/* A remote that was made to harm: what git's own tools do not write. */
+/* A malicious remote: objects that git's own tools do not write. */
 static void test_paths_that_lead_out(void **state)
 {
     (void)state;
@@ -427,7 +427,7 @@ static void test_what_ssh_says(void **state)
     (void)unsetenv("GIT_SSH_COMMAND");
 }
 
-/* What a URL is called says nothing about why it fails. */
+/* The URL's text says nothing about why it fails. */
 static void test_names_are_no_causes(void **state)
 {
     (void)state;
@@ -448,7 +448,7 @@ static void test_names_are_no_causes(void **state)
     (void)unsetenv("GIT_SSH_COMMAND");
 }
 
-/* Nothing comes, and the connection stays: it is let go of. */
+/* Nothing comes, and the connection stays open: it is abandoned. */
 static void test_a_silent_remote(void **state)
 {
     (void)state;
@@ -465,7 +465,7 @@ static void test_a_silent_remote(void **state)
     assert_int_equal(listen(fd, 1), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
     CLEANUP(cleanup_free) char *silent = xasprintf("git://127.0.0.1:%u/x", ntohs(address.sin_port));
-    /* Here the thread that waits is left behind, as long as the process lives. */
+    /* Here the waiting thread is left behind, for the life of the process. */
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {

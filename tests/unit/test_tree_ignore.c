@@ -1,4 +1,4 @@
-/* Ignore patterns: what each means, and that none takes for ever. tests/e2e/test_tree_git.py compares with git. */
+/* Ignore patterns: the meaning of each, and that none takes forever. tests/e2e/test_tree_git.py compares with git. */
 #include "../../src/tree/scan.h"
 
 #include <setjmp.h>
@@ -86,7 +86,7 @@ static void test_wildcards(void **state)
             fail_msg("\"%s\" and \"%s\": %smatches", cases[i].pattern, cases[i].text, cases[i].matches ? "no " : "");
 }
 
-/* Backtracking has an end. */
+/* Backtracking is bounded. */
 static void test_wildcards_are_bounded(void **state)
 {
     (void)state;

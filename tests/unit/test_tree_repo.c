@@ -1,4 +1,4 @@
-/* Repositories of this machine, made by git itself: which one a path is in, what is ignored or changed, notes; and a
+/* Repositories of this machine, made by git itself: which one a path is in, ignored or changed files, notes; and a
  * stored commit as files. */
 #include "rhrun/tree.h"
 
@@ -93,7 +93,7 @@ static void test_ignored_and_changed(void **state)
     assert_non_null(r);
     assert_true(tree_repo_ignores(r, log, false));
     assert_true(tree_repo_ignores(r, out, true));
-    assert_false(tree_repo_ignores(r, out, false)); /* the pattern is one for folders */
+    assert_false(tree_repo_ignores(r, out, false)); /* the pattern is for folders */
     assert_false(tree_repo_ignores(r, beside, false));
     assert_int_equal(tree_repo_changes(r, 5, arena, &paths, &err), 0);
     script("%s", "cd work; echo more >>jobs/a.yaml; touch new x.log; mkdir -p out; touch out/o");
@@ -134,7 +134,7 @@ static void test_export_and_note(void **state)
         fail_msg("%s", err.text);
     script("%s", "diff -r --no-dereference --exclude=.git --exclude='*.log' --exclude=out work to; test -x to/run; "
                  "test -L to/jobs/deep/link");
-    assert_int_equal(tree_export(s, t, to, &err), -1); /* it is there */
+    assert_int_equal(tree_export(s, t, to, &err), -1); /* it exists already */
     tree_store_close(s);
     struct tree_repo *r = tree_repo_open(bare, &err);
     for (int i = 0; i < 2; i++)

@@ -1,5 +1,5 @@
-/* Scanning: what is in a tree, what the table of the last scan may and may not spare, files that change
- * while they are read. tests/e2e/test_tree_git.py compares whole work trees with git. */
+/* Scanning: the files of a tree, when the last scan's table may and may not be used, files that change while they are
+ * read. tests/e2e/test_tree_git.py compares whole work trees with git. */
 #include "../../src/tree/scan.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static int scan(struct world *w)
     return tree_scan(w->store, &w->scan, w->arena, &w->tree, &w->notes, &w->err);
 }
 
-/* The paths, each with a blank behind it. */
+/* The paths, each followed by a blank. */
 static const char *names(struct world *w)
 {
     struct buf b = {0};
@@ -127,9 +127,9 @@ static char *table_of(const struct world *w)
     return xstrdup(line);
 }
 
-/* ---- what a tree has ---- */
+/* ---- the files of a tree ---- */
 
-/* Who shows how far a scan is sees all files, and of those that had to be read how many were. */
+/* A progress display sees all files, and the number of those that had to be read. */
 static void test_progress(void **state)
 {
     struct world *w = *state;
@@ -273,7 +273,7 @@ static void test_left_out(void **state)
     w->scan.leave_out = paths;
     w->scan.leave_out_count = ARRAY_LEN(paths);
     assert_string_equal(names(w), "a outer ");
-    paths[0] = w->dir; /* the scanned folder lies in it */
+    paths[0] = w->dir; /* the scanned folder is in it */
     assert_string_equal(names(w), "");
     assert_non_null(strstr(w->notes, "left out"));
 }
@@ -386,7 +386,7 @@ static void test_a_change_is_seen(void **state)
     assert_string_equal(names(w), "b ");
 }
 
-/* Content changed, and every time put back: only what was read after its last change may be believed. */
+/* Content changed, and put back every time: only a read after the last change may be believed. */
 static void test_racily_clean(void **state)
 {
     (void)state;
@@ -550,7 +550,7 @@ static void test_contents_are_stored(void **state)
 
 /* ---- files that change while they are read ---- */
 
-/* What scan_test_while_read does, and how often it still does it. */
+/* The action of scan_test_while_read, and how often it repeats. */
 static struct {
     const struct world *world;
     int left;

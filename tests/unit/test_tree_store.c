@@ -1,7 +1,7 @@
-/* The snapshot store: what is stored is read back, by us and by git, whoever else stores at the same time. */
+/* The snapshot store: stored files are read back, by us and by git, while others store at the same time. */
 #include "store_scene.h"
 
-/* ---- what is stored ---- */
+/* ---- stored objects ---- */
 
 static void test_empty(void **state)
 {
@@ -234,7 +234,7 @@ static void test_two_processes(void **state)
                           make_set(280, 10, few_sizes, ARRAY_LEN(few_sizes))};
     pid_t pids[4];
     char id[TREE_ID_LEN + 1];
-    for (size_t i = 0; i < ARRAY_LEN(pids); i++) { /* two of them write the very same */
+    for (size_t i = 0; i < ARRAY_LEN(pids); i++) { /* two of them write the same set */
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
@@ -277,7 +277,7 @@ static void test_living_writers_keep_their_files(void **state)
     arena_destroy(set.arena);
 }
 
-/* ---- what is not wanted any more ---- */
+/* ---- unneeded objects ---- */
 
 static struct tree_swept sweep(const char *name, const char *wanted, bool really)
 {
@@ -319,13 +319,13 @@ static void test_sweep(void **state)
     assert_int_equal(swept.bytes, before.bytes);
     assert_int_equal(swept.files, before.files);
     assert_int_equal(access(table, F_OK), -1);
-    assert_int_equal(count_in("swept", "objects/pack", ""), 2); /* of what is kept */
+    assert_int_equal(count_in("swept", "objects/pack", ""), 2); /* of the kept trees */
     assert_int_equal(count_in("swept", "big", ""), 1);
     check_set("swept", &keep, ids[0]);
     check_with_git("swept");
     swept = sweep("swept", ids[0], true);
     assert_int_equal(swept.files, 0);
-    s = open_store("swept"); /* what went can be stored again */
+    s = open_store("swept"); /* removed objects can be stored again */
     store_set(s, &large, large.count, ids[3]);
     tree_store_close(s);
     check_set("swept", &large, ids[3]);
@@ -333,7 +333,7 @@ static void test_sweep(void **state)
         arena_destroy(sets[i]->arena);
 }
 
-/* A pack stays whole for one content that is wanted; what a kill left of a pack goes. */
+/* A pack stays whole for one needed content; the rest of a killed pack goes. */
 static void test_sweep_packs(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
-/* The snapshot store: nothing half-written is ever seen; what is damaged, or what git would not write, is named. */
+/* The snapshot store: nothing half-written is ever seen; damaged objects, and objects that git would not write, are
+ * named. */
 #include "store_scene.h"
 
-/* ---- what a kill or a disk leaves ---- */
+/* ---- after a kill or a disk fault ---- */
 
-/* Writes packs without end; a byte to fd after each step, so that the parent kills it at any of them. */
+/* Writes packs forever; a byte to fd after each step, so that the parent can kill it at any of them. */
 static void write_for_ever(int fd, uint32_t seed)
 {
     for (;; seed++) {

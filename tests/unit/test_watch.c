@@ -1,4 +1,4 @@
-/* watch: lines out of a spool, the same ones wherever its bytes are cut. */
+/* watch: lines from a spool, the same ones however its bytes are cut. */
 #include "rhrun/watch.h"
 
 #include <setjmp.h>
@@ -145,7 +145,7 @@ static void test_malformed(void **unused)
     buf_free(&out);
 }
 
-/* Whoever begins at watch_open_from, wherever the first one stopped, goes on with the same lines. */
+/* A reader that begins at watch_open_from, wherever the first one stopped, continues with the same lines. */
 static void test_open_from(void **unused)
 {
     (void)unused;
@@ -192,7 +192,7 @@ static void on_end(void *arg, const struct wire_worker_end *end)
     buf_printf(arg, "%u ended: %u %d %llu\n", end->rank, end->cause, end->value, (unsigned long long)end->end_mono_ns);
 }
 
-/* A worker's end comes behind its last words, whatever the cuts; one that was cut by a limit is passed over. */
+/* A worker's end comes after its last words, however they are cut; one that a limit cut is skipped. */
 static void test_ends(void **unused)
 {
     (void)unused;
@@ -228,7 +228,7 @@ static void test_ends(void **unused)
     buf_free(&s);
 }
 
-/* Streams that no supervisor has: what is kept of unfinished lines is bounded. */
+/* Streams that no supervisor has: the memory for unfinished lines is bounded. */
 static void test_ranks_without_end(void **state)
 {
     (void)state;

@@ -176,7 +176,7 @@ static void test_hits_are_in_order(void **unused)
     buf_free(&out);
 }
 
-/* What stands behind MATCH_LINE_MAX bytes of a line is not looked at. */
+/* The text after the first MATCH_LINE_MAX bytes of a line is not matched. */
 static void test_long_lines(void **unused)
 {
     (void)unused;

@@ -90,7 +90,7 @@ static void test_steps(void **unused)
     struct matcher *m = matcher_create(patterns, 1, on_step, on_limit, &out);
     give(m, 0, WIRE_STREAM_OUT, "step 120 loss=0.5", NULL);
     give(m, 0, WIRE_STREAM_OUT, "loss=0.5", NULL);
-    give(m, 0, WIRE_STREAM_OUT, "step -1 loss=0.5", NULL); /* no whole number: the value counts all the same */
+    give(m, 0, WIRE_STREAM_OUT, "step -1 loss=0.5", NULL); /* not a whole number: the value still counts */
     give(m, 0, WIRE_STREAM_OUT, "step 99999999999999999999999 loss=0.5", NULL);
     expect(&out, "0.5 at 120\n0.5\n0.5\n0.5\n");
     matcher_destroy(m);
@@ -146,7 +146,7 @@ static void test_numbers(void **unused)
         assert_false(match_number(bad[i], strlen(bad[i]), &v));
 }
 
-/* Each text is the number that strtod reads, to the last bit, on both sides of where a shorter way of reading ends. */
+/* Each text is the number that strtod reads, to the last bit, on both sides of the limit of the faster way. */
 static void test_numbers_to_the_last_bit(void **unused)
 {
     (void)unused;
@@ -219,7 +219,7 @@ static void test_a_pattern_at_its_bound_says_so_once(void **unused)
     give(m, 6, WIRE_STREAM_OUT, line, NULL);
     expect(&out, "");
     give(m, 6, WIRE_STREAM_OUT, "aB", NULL);
-    give(m, 6, WIRE_STREAM_OUT, "a b", NULL); /* the others go on */
+    give(m, 6, WIRE_STREAM_OUT, "a b", NULL); /* the others continue */
     expect(&out, "1:6:a b:0\n");
     matcher_destroy(m);
     buf_free(&out);

@@ -1,4 +1,4 @@
-/* wire: every message there and back, and refused when anything about its bytes is wrong. */
+/* wire: every message there and back, and refused if any of its bytes is wrong. */
 #include "rhrun/wire.h"
 
 #include <setjmp.h>
@@ -605,7 +605,7 @@ static void test_success(void **state)
     assert_false(wire_record_success(&r));
 }
 
-/* What GLOB of a pattern may name, on the controller's side: by the agent's own rules. */
+/* The names that GLOB of a pattern may return, on the controller's side: by the agent's own rules. */
 static void test_patterns(void **state)
 {
     static const struct {

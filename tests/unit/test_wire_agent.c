@@ -182,7 +182,7 @@ static void test_base_named_unusable(void **state)
     peer_free(&p);
 }
 
-/* ---- RUN and what follows ---- */
+/* ---- RUN and its effects ---- */
 
 static void test_run_echo(void **state)
 {
@@ -301,7 +301,7 @@ static void test_two_streams_take_turns(void **state)
     expect_record(&p, WIRE_EXIT);
     send_attempt(&p, WIRE_ATTACH, ID("1"), 0);
     send_attempt(&p, WIRE_ATTACH, ID("2"), 0);
-    /* the small one does not wait for the large one's end */
+    /* the small one does not wait for the end of the large one */
     const char *const order[] = {ID("2"), ID("1")};
     for (size_t ended = 0; ended < 2;) {
         int type = peer_frame(&p);
@@ -355,7 +355,7 @@ static void test_list_check_settle_ack_forget(void **state)
     expect(&p, WIRE_PONG);
     assert_int_equal(access(segment, F_OK), -1);
     buf_clear(&p.output);
-    p.output_from = 2 * SEGMENT_SIZE; /* what is acknowledged is gone: output begins where it is kept */
+    p.output_from = 2 * SEGMENT_SIZE; /* acknowledged output is gone: output begins where it is kept */
     send_attempt(&p, WIRE_ATTACH, ID("1"), 0);
     r = expect_record(&p, WIRE_EXIT);
     assert_int_equal(r.kept_from, 2 * SEGMENT_SIZE);
@@ -403,7 +403,7 @@ static void test_read_mode_refusals(void **state)
     peer_close(&a);
 }
 
-/* An agent that died within the claim, or before its supervisor began, started nothing: the attempt may still run. */
+/* An agent that died during the claim, or before its supervisor began, started nothing: the attempt may still run. */
 static void test_half_made_claim(void **state)
 {
     (void)state;
@@ -421,7 +421,7 @@ static void test_half_made_claim(void **state)
             status.state = WIRE_STATE_CLAIMED;
             snprintf(status.attempt, sizeof status.attempt, "%.32s", attempt);
             snprintf(status.slot, sizeof status.slot, "x");
-            /* another boot's claim says less: it may have run, and is lost */
+            /* a claim of another boot proves less: it may have run, and is lost */
             snprintf(status.boot_id, sizeof status.boot_id, "%.36s", claimed == 1 ? p.facts.boot_id : "other");
         }
         assert_int_equal(mkdir(dir, 0700), 0);
@@ -458,8 +458,8 @@ static void send_judge(struct peer *p, const char *attempt, uint8_t verdict)
     send_buf(p, &b);
 }
 
-/* What the controller says of an attempt stays in its record; not of one that lives, nor by who only reads, nor by an
- * outdated one. */
+/* The controller's note on an attempt stays in its record; but not for a live one, nor from a reader or an outdated
+ * controller. */
 static void test_judged(void **state)
 {
     (void)state;
@@ -492,7 +492,7 @@ static void test_judged(void **state)
     peer_close(&newer);
 }
 
-/* Its outcome is there, and its supervisor held up before it lets the lock go. */
+/* Its outcome is there, and its supervisor is held up before it releases the lock. */
 static void test_forget_while_locked(void **state)
 {
     (void)state;

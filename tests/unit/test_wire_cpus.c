@@ -1,7 +1,7 @@
 /*
- * Which CPUs a worker gets, on a machine of files: two sockets, two NUMA nodes each, four cores each, of which two share a
- * cache. CPU c is the first thread of core c, CPU 16 + c its second. What is expected was computed by torch 2.13's
- * torch/numa/binding.py from the same files, where it has an answer.
+ * The CPUs of a worker, on a machine made of files: two sockets, two NUMA nodes each, four cores each, of which two
+ * share a cache. CPU c is the first thread of core c, CPU 16 + c its second. The expected values come from torch 2.13's
+ * torch/numa/binding.py, run on the same files, if it has an answer.
  */
 #include "../../src/agent/super.h"
 
@@ -153,7 +153,7 @@ static void test_as_torch_does(void **state)
     }
 }
 
-/* Where a worker has no GPU, or which one is not to be told, all of them are spread. */
+/* If a worker has no GPU, or its GPU is unknown, all of them are spread. */
 static void test_spread(void **state)
 {
     static const char *const unknown[] = {"", "0,1,2", "0,1,2,MIG-1f2e", "0,1,2,9", "-1,0,1,2,3"};
@@ -177,7 +177,7 @@ static void test_not_to_be_told(void **state)
 {
     (void)state;
     put_gpus();
-    expect(WIRE_CPUS_NODE, 0, 1, NULL, 0x0000000f, "-"); /* we may not use what is near */
+    expect(WIRE_CPUS_NODE, 0, 1, NULL, 0x0000000f, "-"); /* the near ones are not allowed */
     for (unsigned i = 0; i < CPUS; i++) {
         CLEANUP(cleanup_free) char *list = xasprintf("%s/sys/devices/system/cpu/cpu%u/cache/index0/level", root, i);
         assert_int_equal(unlink(list), 0);

@@ -1,7 +1,7 @@
 /*
- * The agent over what a power cut or a curious user leaves on the disk: status files that are short, empty, torn or
- * nonsense, ids that were never written out, a clock that went back. Whatever is there, LIST ends, the damage is named,
- * nothing damaged counts as a success, and the slot takes new work.
+ * The agent after a power cut or a curious user changed the disk: status files that are short, empty, torn or nonsense,
+ * ids that were never written out, a clock that went back. In every case LIST ends, the damage is named, nothing
+ * damaged counts as a success, and the slot takes new work.
  */
 #include "agent_peer.h"
 
@@ -31,7 +31,7 @@ static struct wire_record run_to_end(struct peer *p, const char *attempt, const 
     return expect_record(p, WIRE_EXIT);
 }
 
-/* LIST: the record of that attempt, or NULL; *ret_faults = how many were named as damaged. */
+/* LIST: the record of that attempt, or NULL; *ret_faults = how many were reported as damaged. */
 static struct wire_record *list_for(struct peer *p, const char *attempt, uint32_t *ret_faults)
 {
     struct wire_record *found = NULL;
@@ -85,14 +85,14 @@ static void test_clock_goes_back(void **state)
         assert_non_null(r);
         assert_true(r->sequence > sequence);
         if (i == 1 || i == 3)
-            assert_true(r->claim_wall_ms < claimed); /* the hook does what it says */
+            assert_true(r->claim_wall_ms < claimed); /* the hook works */
         sequence = r->sequence;
         claimed = r->claim_wall_ms;
         peer_close(&p);
     }
 }
 
-/* What was forgotten does not count, what is left does. */
+/* A forgotten attempt does not count, a remaining one does. */
 static void test_sequence_after_forget(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void test_lost_identities(void **state)
             peer_start(&p);
             peer_magic(&p);
             send_hello(&p, WIRE_OWN, OWNER_A);
-            if (f == 3 && t != 0 && t != 1) { /* an epoch that is there but means nothing is not guessed at */
+            if (f == 3 && t != 0 && t != 1) { /* an epoch that exists but is invalid is not guessed */
                 assert_non_null(strstr(expect_fault(&p), "epoch"));
                 assert_int_equal(peer_frame(&p), 0);
                 assert_int_equal(peer_wait(&p), 1);

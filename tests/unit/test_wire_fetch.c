@@ -1,6 +1,5 @@
 /*
- * Files from a node, with the built agent over a socketpair: which there are, and what is in them, whatever happens to
- * them meanwhile.
+ * Files from a node, with the built agent over a socketpair: their names and contents, however they change meanwhile.
  */
 #include "agent_peer.h"
 
@@ -105,7 +104,7 @@ static void test_patterns(void **state)
     assert_string_equal(found(&p, "~/out/", root), ALL);
     assert_string_equal(found(&p, arena_printf(p.arena, "%s/x/../out/.", folder), root), ALL);
     assert_string_equal(found(&p, "~/out/**", root), ALL);
-    assert_string_equal(found(&p, "~/outlink", NULL), ALL); /* a link before the first wildcard is a place like any */
+    assert_string_equal(found(&p, "~/outlink", NULL), ALL); /* a link before the first wildcard is an ordinary place */
     assert_string_equal(found(&p, "~/out/*.txt", root), "a.txt \xc3\xa4.txt");
     assert_string_equal(found(&p, "~/out/?.txt", root), "a.txt \xc3\xa4.txt");
     assert_string_equal(found(&p, "~/out/[ab].*", root), "a.txt b.log");
@@ -148,7 +147,7 @@ static void test_patterns(void **state)
     peer_close(&p);
 }
 
-/* Many files, in many frames; what is asked for meanwhile is answered. */
+/* Many files, in many frames; requests meanwhile are answered. */
 static void test_many_files(void **state)
 {
     (void)state;
@@ -176,7 +175,7 @@ static void test_many_files(void **state)
         struct wire_in in = peer_in(&p);
         if (type == WIRE_PONG) {
             ponged = true;
-            assert_false(last); /* it overtakes what waits */
+            assert_false(last); /* it overtakes the waiting ones */
             continue;
         }
         struct wire_entries m;
@@ -315,7 +314,7 @@ static void test_get_of_another_file(void **state)
     peer_close(&p);
 }
 
-/* It changes while it is on its way: more is queued than the connection holds, so its end was not read yet. */
+/* It changes while it is sent: more is queued than the connection holds, so its end was not read yet. */
 static void test_get_of_a_growing_file(void **state)
 {
     (void)state;
@@ -337,7 +336,7 @@ static void test_get_of_a_growing_file(void **state)
             close(fd);
         } else if (kind == 1) { /* shorter */
             assert_int_equal(truncate(path, 32 << 20), 0);
-        } else { /* replaced: what was opened is still whole, and is what ENTRIES named */
+        } else { /* replaced: the opened file is still whole, and is the one that ENTRIES named */
             assert_int_equal(unlink(path), 0);
             make(&p, "file", "another");
         }

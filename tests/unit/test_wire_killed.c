@@ -1,6 +1,6 @@
 /*
- * Agents and supervisors that are killed while a worker runs: what is told of the attempt, and what becomes of its
- * worker. The built agent over a socketpair, as in test_wire_agent.c.
+ * Agents and supervisors that are killed while a worker runs: the reports on the attempt, and the fate of its worker.
+ * The built agent over a socketpair, as in test_wire_agent.c.
  */
 #include "agent_peer.h"
 
@@ -119,7 +119,8 @@ static void test_supervisor_killed(void **state)
     peer_close(p);
 }
 
-/* Another agent may look whether it lives, and be held up with the lock in its hand: the end is told once it lets go. */
+/* Another agent may test whether it lives, and be held up with the lock in its hand: the end is reported once it lets
+ * go. */
 static void test_supervisor_killed_while_looked_at(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void test_supervisor_killed_while_looked_at(void **state)
     peer_close(p);
 }
 
-/* Whoever comes next finds out. */
+/* The next agent finds out. */
 static void test_both_killed_then_list(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void test_both_killed_then_list(void **state)
     assert_int_equal(flock(s.status_fd, LOCK_SH), 0); /* waits until it is dead */
     close(s.status_fd);
 
-    peer_open(p, WIRE_READ, OWNER_B); /* a reader says so and leaves it as it is */
+    peer_open(p, WIRE_READ, OWNER_B); /* a reader reports it and changes nothing */
     send_token(p, WIRE_LIST, 1);
     struct wire_record r = expect_record(p, WIRE_RECORD);
     assert_int_equal(r.state, WIRE_STATE_LOST);

@@ -1,6 +1,6 @@
 /*
- * The provider's notice that it takes the machine back, with the built agent and an endpoint on the loopback: it is heard while
- * the workers run, also when nobody is connected; and whatever the endpoint does else, they never know of it.
+ * The provider's notice that it takes the machine back, with the built agent and an endpoint on the loopback: it is
+ * heard while the workers run, also with no controller connected; and the endpoint's faults never reach the workers.
  */
 #include "agent_peer.h"
 
@@ -12,13 +12,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { PATIENCE_MS = 10 * DEADLINE_MS }; /* of workers: no test waits so long */
+enum { PATIENCE_MS = 10 * DEADLINE_MS }; /* of workers: longer than any test waits */
 
 enum answer {
     NOTHING,
     NOTICE,
     PIECES, /* a notice that comes in parts, on a connection that stays open */
-    /* what is none */
+    /* these are none */
     CLOSES,
     HANGS,
     SLOW,
@@ -64,7 +64,7 @@ static void nap(long ms)
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
-/* The same text so often, until the other side has enough. */
+/* The same text again and again, until the other side has enough. */
 static void send_many(int fd, const char *text, size_t len, int times, long pause_ms)
 {
     for (int i = 0; i < times && send(fd, text, len, MSG_NOSIGNAL) > 0; i++)
@@ -254,7 +254,7 @@ static void scene_open(struct scene *s, enum answer first)
     peer_open(&s->peer, WIRE_OWN, OWNER_A);
 }
 
-/* The process that asks: the one that has the folder of the attempt open, and its name. */
+/* The process that asks: the one with the attempt's folder open, and its name. */
 static bool somebody_asks(struct scene *s)
 {
     DIR *proc = opendir("/proc");
@@ -323,7 +323,7 @@ static void test_a_notice_ends_the_workers_in_order(void **state)
     }
 }
 
-/* The grace of the job is longer than the machine lives. */
+/* The grace of the job is longer than the machine's remaining life. */
 static void test_workers_that_stay_are_killed_in_time(void **state)
 {
     struct scene s;
@@ -381,7 +381,7 @@ static void test_nobody_is_connected(void **state)
     scene_close(&s);
 }
 
-/* ---- none ---- */
+/* ---- no notice ---- */
 
 static void go_on_and_end_well(struct scene *s)
 {
@@ -413,7 +413,7 @@ static void test_a_token_that_cannot_be_used(void **state)
     struct scene s;
     (void)state;
     scene_open(&s, NOTICE);
-    endpoint_stop(&s.endpoint); /* its port answers nobody */
+    endpoint_stop(&s.endpoint); /* its port does not answer */
     s.endpoint.shared->wants_token = true;
     send_launch(&s, WAITS, PATIENCE_MS);
     assert_true(somebody_asks(&s));
@@ -421,7 +421,7 @@ static void test_a_token_that_cannot_be_used(void **state)
     scene_close(&s);
 }
 
-/* What asks holds no lock: that the supervisor died is seen, and then nobody asks any more. */
+/* The asking process holds no lock: the supervisor's death is seen, and then nobody asks any more. */
 static void test_the_supervisor_is_killed(void **state)
 {
     struct scene s;

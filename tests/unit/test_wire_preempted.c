@@ -1,6 +1,6 @@
 /*
- * A supervisor that is told to end by somebody else than rhrun, with the built agent over a socketpair: the machine shuts
- * down, or its scheduler wants it back. Workers are told too, and may be gone before their supervisor has heard of it.
+ * A supervisor that another program than rhrun tells to end, with the built agent over a socketpair: the machine shuts
+ * down, or its scheduler takes it back. Workers are told too, and may be gone before their supervisor has noticed.
  */
 #include "agent_peer.h"
 
@@ -14,7 +14,7 @@ struct scene {
     struct wire_record end;
 };
 
-/* Each worker says who it and its supervisor are. */
+/* Each worker prints its own id and its supervisor's. */
 #define SLEEPS "echo $$ $PPID; exec sleep 1000"
 #define DEAF "trap '' TERM; echo $$ $PPID; while :; do sleep 1000; done"
 #define AT_TERM(status) "trap 'exit " status "' TERM; echo $$ $PPID; while :; do sleep 1000 & wait $!; done"
@@ -127,7 +127,7 @@ static void await_end(struct scene *s, uint32_t rank)
     }
 }
 
-/* Until a process is stopped (T), or has ended and nobody has asked how (Z). */
+/* Until a process is stopped (T), or has ended and is not reaped (Z). */
 static void await_state(pid_t pid, char wanted)
 {
     char path[40], line[512], state = 0;
@@ -162,7 +162,8 @@ static void test_told_to_end(void **state)
     }
 }
 
-/* Worker and supervisor are told together, and the worker is gone before the supervisor looks: whatever it made of TERM. */
+/* Worker and supervisor are told together, and the worker is gone before the supervisor looks, whatever its handling of
+ * TERM. */
 static void test_workers_are_told_first(void **state)
 {
     static const char *const workers[] = {SLEEPS, AT_TERM("3"), AT_TERM("143")};
@@ -184,7 +185,7 @@ static void test_workers_are_told_first(void **state)
     }
 }
 
-/* What a worker did about it is no success, though it may have kept its work: the job is not done. */
+/* The worker's own end is no success, though it may have saved its work: the job is not done. */
 static void test_a_worker_that_ends_well(void **state)
 {
     struct scene s;
@@ -210,7 +211,7 @@ static void test_a_worker_that_was_spared_before(void **state)
     peer_close(&s.peer);
 }
 
-/* ---- what is none ---- */
+/* ---- no preemption ---- */
 
 static void test_a_worker_alone_is_told(void **state)
 {
@@ -251,7 +252,7 @@ static void test_told_after_a_failure(void **state)
     peer_close(&s.peer);
 }
 
-/* A worker that dies of TERM by itself while a stop that was asked for is on its way: both are told apart. */
+/* A worker that dies of TERM by itself while a requested stop is on its way: both are distinguished. */
 static void test_a_failure_before_a_stop(void **state)
 {
     struct scene s;

@@ -130,7 +130,7 @@ static void test_sort(void **state)
     }
 }
 
-/* Random sizes of all classes: blocks keep what is in them, and do not overlap. */
+/* Random sizes of all classes: blocks keep their contents, and do not overlap. */
 static void test_memory(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The supervisor: how an attempt starts and ends, and what its workers are given. */
+/* The supervisor: how an attempt starts and ends, and the environment of its workers. */
 #include "supervise_scene.h"
 
 /* ---- ends ---- */
@@ -71,7 +71,7 @@ static void test_folders(void **state)
     assert_int_equal(f->record.value, ENOENT);
     assert_non_null(strstr(f->record.tail, "/no/such/folder"));
     run_reset(f);
-    f->run.cwd = text("not/here"); /* a folder that nobody made is no new one */
+    f->run.cwd = text("not/here"); /* a missing folder is not created */
     run_one(f, "pwd");
     assert_int_equal(f->record.cause, WIRE_CAUSE_SETUP);
     assert_int_equal(f->record.value, ENOENT);
@@ -91,7 +91,7 @@ static void test_known_attempt(void **state)
     assert_int_equal(status_create(f->a_fd, &f->run, "v", "boot", 1, &dir, &status, &err), -1);
     assert_int_equal(errno, EEXIST);
     assert_int_equal(dir, -1);
-    /* what an agent that died while claiming left behind is taken over */
+    /* a new agent takes over the remains of one that died while claiming */
     run_reset(f);
     assert_int_equal(mkdirat(f->a_fd, f->attempt, 0700), 0);
     run_one(f, "echo again");
@@ -136,7 +136,7 @@ static void test_path_first(void **state)
     f->run.env_out = text("path");
     worker_add(f, "echo $PATH");
     worker_add(f, "echo $PATH");
-    f->workers[1].env = list_of(f, "PATH=/usr/bin", NULL); /* whoever sets it */
+    f->workers[1].env = list_of(f, "PATH=/usr/bin", NULL); /* whichever sets it */
     start(f);
     wait_end(f);
     assert_string_equal(out0(f), "/x/bin:/y:/bin\n");
@@ -202,9 +202,9 @@ static void test_capture(void **state)
     assert_int_equal(f->record.cause, WIRE_CAUSE_SETUP);
 }
 
-/* ---- what a worker is given ---- */
+/* ---- devices and CPUs of a worker ---- */
 
-/* Equal parts of what this process may use, in order; together all of it. */
+/* Equal parts of the CPUs that this process may use, in order; together all of them. */
 static void test_cpu_blocks(void **state)
 {
     struct fixture *f = *state;

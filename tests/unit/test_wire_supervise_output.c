@@ -1,4 +1,4 @@
-/* The supervisor: what workers write, and what of it is kept where. */
+/* The supervisor: the output of workers, and where it is kept. */
 #include "supervise_scene.h"
 
 /* ---- output ---- */

@@ -68,7 +68,7 @@ static void test_stop_stopped(void **state)
 static void test_kill_forking(void **state)
 {
     struct fixture *f = *state;
-    /* ever new sessions, each process living shortly: a single look would miss the next one */
+    /* new sessions again and again, each process short-lived: a single look would miss the next one */
     worker_add(f, "trap '' TERM; step() { setsid bash -c \"$S\" >/dev/null 2>&1 & }; export S='trap \"\" TERM; "
                   "n=$((${n:-0}+1)); export n; echo $$ >>pids; setsid bash -c \"$S\" & exit'; step; "
                   "until test -s pids; do :; done; echo ready; while :; do sleep 1000; done");
@@ -209,7 +209,7 @@ static void test_damaged(void **state)
     memset(bad + offsetof(struct status, tail), 'x', STATUS_TEXT);
     assert_int_equal(pwrite(fd, bad, size, 0), size);
     assert_int_equal(status_read(f->dir_fd, "boot", f->arena, &r, &err), -1);
-    for (int round = 0; round < 300; round++) { /* whatever is read, nothing breaks (ASan watches) */
+    for (int round = 0; round < 300; round++) { /* nothing breaks, whatever is read (ASan watches) */
         memcpy(bad, good, size);
         uint32_t where[8];
         random_bytes(where, sizeof where);
@@ -274,7 +274,7 @@ static void test_full_disk(void **state)
 
 /* ---- workers that may fail ---- */
 
-/* What the END of a rank says: "exit 3 after 12 bytes" of that rank before it; "" = there is none. */
+/* The END of a rank: "exit 3 after 12 bytes", counting that rank's output before it; "" = there is none. */
 static const char *end_of(struct fixture *f, uint32_t rank)
 {
     struct wire_spool h;
@@ -314,7 +314,7 @@ static void test_a_spared_worker_stops_nobody(void **state)
     wait_end(f);
     assert_string_equal(output(f, 2, WIRE_STREAM_OUT, NULL), "went on\n");
     assert_string_equal(end_of(f, 2), "");
-    assert_false(wire_record_success(&f->record)); /* whether it is one is not for the node to say */
+    assert_false(wire_record_success(&f->record)); /* the node does not decide whether it is one */
     assert_int_equal(f->record.workers[0].value, 3);
     assert_int_equal(f->record.workers[2].cause, WIRE_CAUSE_NONE);
 }
@@ -341,7 +341,7 @@ static void test_another_end_stops_all(void **state)
     assert_int_equal(f->record.workers[2].value, SIGTERM);
 }
 
-/* An END that could not be kept would be nobody's to see: the node decides then. */
+/* Nobody could see an END that was not kept: then the node decides. */
 static void test_an_end_that_is_lost_spares_nobody(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* The agent, brought trees: the usual life, and what stands in the way. */
+/* The agent, received trees: the usual life, and obstacles. */
 #include "sync_scene.h"
 
 /* ---- the usual life ---- */
@@ -14,7 +14,7 @@ static void test_life(void **state)
     assert_true(checked(&p, "", TREE("1")));
     assert_false(checked(&p, "", TREE("2")));
     assert_false(checked(&p, "@base/other", TREE("1")));
-    send_sync(&p, ID("2"), TREE("1"), "", 0); /* unchanged: nothing to say, nothing to do */
+    send_sync(&p, ID("2"), TREE("1"), "", 0); /* unchanged: no message, no work */
     struct wire_sync_state is = expect_state(&p);
     assert_string_equal(is.base, TREE("1"));
     assert_int_equal(is.file_count, 0);
@@ -32,7 +32,7 @@ static void test_life(void **state)
     assert_true(r.start_mono_ns && r.end_mono_ns >= r.start_mono_ns);
     stat(index, &after);
     assert_int_equal(before.st_ino, after.st_ino);
-    /* what a job made stays; what it changed, removed or made executable comes back */
+    /* files that a job made stay; files that it changed, removed or made executable are restored */
     write_text(at_work(&p, "dir/made"), "made");
     write_text(at_work(&p, "a"), "ALPHA");
     unlink(at_work(&p, "dir/b"));
@@ -80,7 +80,7 @@ static void test_all_and_distrust(void **state)
     send_buf(&p, &b);
     expect_record(&p, WIRE_EXIT);
     check_tree(&p, tree_2, 1);
-    /* power may have been lost: all is sent again, and what no tree has any more goes all the same */
+    /* power may have been lost: all is sent again, and files that are in no tree any more are removed */
     for (int again = 0; again < 2; again++) {
         send_sync(&p, again ? ID("4") : ID("3"), TREE("1"), "", WIRE_SYNC_DISTRUST);
         is = expect_state(&p);
@@ -184,7 +184,7 @@ static void test_missing(void **state)
     peer_close(&p);
 }
 
-/* ---- what stands in the way ---- */
+/* ---- obstacles ---- */
 
 static void test_conflicts(void **state)
 {
@@ -199,7 +199,7 @@ static void test_conflicts(void **state)
     check_tree(&p, turned, 0);
     sync_tree(&p, ID("3"), TREE("1"), turned, files);
     check_tree(&p, files, 0);
-    /* the same without REMOVE first: what stands there is of the index */
+    /* the same without REMOVE first: the obstacle is in the index */
     struct buf b = {0};
     send_sync(&p, ID("4"), TREE("2"), "", 0);
     expect_state(&p);
@@ -211,7 +211,7 @@ static void test_conflicts(void **state)
     assert_true(wire_record_success(&r));
     check_tree(&p, turned, 0);
     assert_true(checked(&p, "", TREE("2")));
-    /* a folder with a file of the job where a file belongs: named, and nothing of it is lost */
+    /* a folder with a file of the job in the place of a file: named, and none of it is lost */
     unlink(at_work(&p, "b"));
     mkdir(at_work(&p, "b"), 0755);
     mkdir(at_work(&p, "b/sub"), 0755);
@@ -226,7 +226,7 @@ static void test_conflicts(void **state)
     unlink(at_work(&p, "b/sub/job"));
     sync_tree(&p, ID("6"), TREE("2"), turned, turned);
     check_tree(&p, turned, 0);
-    /* a file of the job where a folder belongs */
+    /* a file of the job in the place of a folder */
     sync_tree(&p, ID("7"), TREE("3"), turned, turned + 1);
     write_text(at_work(&p, "a"), "of the job");
     sync_tree(&p, ID("8"), TREE("2"), turned + 1, turned);

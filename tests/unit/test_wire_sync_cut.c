@@ -1,4 +1,4 @@
-/* The agent, brought trees: by two at once, cut off, killed, on a full disk. */
+/* The agent, received trees: by two at once, cut off, killed, on a full disk. */
 #include "sync_scene.h"
 
 /* ---- claims ---- */
@@ -31,13 +31,13 @@ static void test_claims(void **state)
     r = expect_record(&p, WIRE_EXIT);
     assert_int_equal(r.state, WIRE_STATE_ENDED);
     assert_true(r.stop_requested);
-    put_file(&b, ID("1"), &tree_1[1], 0); /* behind its end: dropped */
+    put_file(&b, ID("1"), &tree_1[1], 0); /* after its end: dropped */
     put_strings(&b, WIRE_SYNC_END, ID("1"), NULL, 0);
     put_strings(&b, WIRE_SYNC_END, ID("9"), NULL, 0);
     send_buf(&p, &b);
     assert_non_null(strstr(expect_fault(&p), ID("9")));
     assert_false(there(at_work(&p, "dir")));
-    send_sync(&p, ID("4"), TREE("1"), "", 0); /* what came before the stop is known */
+    send_sync(&p, ID("4"), TREE("1"), "", 0); /* files that came before the stop are known */
     struct wire_sync_state is = expect_state(&p);
     assert_string_equal(is.base, "");
     assert_int_equal(is.file_count, 1);
@@ -79,7 +79,7 @@ static void hello_of(struct peer *p, const char *digest, const char *boot_id)
     hello_of_job(p, JOB, digest, boot_id);
 }
 
-/* Two jobs bring their trees to one machine at once: neither knows of the other. */
+/* Two jobs send their trees to one machine at once: neither knows of the other. */
 static void test_two_jobs(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_shared_base(void **state)
     struct wire_sync_state is = expect_state(&one);
     send_sync(&two, ID("2"), TREE("1"), "", 0);
     send_token(&two, WIRE_PING, 1);
-    expect(&two, WIRE_PONG); /* it waits, but not deaf */
+    expect(&two, WIRE_PONG); /* it waits, but still answers */
     setenv("RHRUN_TEST_TREE_WAIT_MS", "0", 1);
     hello_of(&three, "host:3", "");
     send_sync(&three, ID("3"), TREE("1"), "", 0);
@@ -165,7 +165,7 @@ static void send_frames(struct peer *p, struct buf *b, int count)
     send_buf(p, b);
 }
 
-/* What was received is written before the next request is answered. */
+/* Received bytes are written before the next request is answered. */
 static void settle_down(struct peer *p)
 {
     send_token(p, WIRE_PING, 99);
@@ -202,7 +202,7 @@ static void test_part_resumes(void **state)
         assert_true(wire_record_success(&r));
         check_tree_at(path, big, 0); /* and nothing else is left in the root */
         peer_close(&p);
-        /* after another boot a part is worth nothing, nor is what a transfer had brought until then */
+        /* after another boot a part is worthless, and so is everything that the transfer had brought until then */
         static const struct item more[] = {{"one", F, "1", 0, 0}, {"sub/big", F, NULL, 5000001, 4}, {0}};
         hello_of(&p, "h", "boot-1");
         send_sync(&p, ids[2], TREE("2"), root, 0);
@@ -246,7 +246,7 @@ static void test_killed_anywhere(void **state)
         struct wire_sync_state is = expect_state(&p);
         put_changes(&b, attempt, &is, old, want);
         seed = seed * 1664525 + 1013904223;
-        if (round % 3 == 2) { /* through at last: equal, and the next goes the other way */
+        if (round % 3 == 2) { /* complete at last: equal, and the next goes the other way */
             send_buf(&p, &b);
             struct wire_record r = expect_record(&p, WIRE_EXIT);
             assert_true(wire_record_success(&r));
@@ -296,7 +296,7 @@ static void full_disk(bool inside)
     send_sync(&p, ID("1"), TREE("1"), root, 0);
     struct wire_sync_state is = expect_state(&p);
     put_changes(&b, ID("1"), &is, NULL, files);
-    send_buf(&p, &b); /* all of it: what comes behind the failure is dropped */
+    send_buf(&p, &b); /* all of it: bytes after the failure are dropped */
     struct wire_record r = expect_record(&p, WIRE_EXIT);
     assert_int_equal(r.state, WIRE_STATE_ENDED);
     assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
