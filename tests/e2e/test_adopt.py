@@ -32,10 +32,10 @@ def test_renamed_and_moved(box):
     assert "nothing to do" in box.run("run", new, "-p", "lr=2").ok().err and len(box.lines()) == 4
     runs = box.run("runs", "--json").json()
     assert {x["job"] for x in runs} == {"second"} and len(box.run("runs", "--json", new).json()) == len(runs) == 2
-    assert "nothing to do" in box.run("run", "--adopt", "first", new).ok().err  # the same command once more
+    assert "nothing to do" in box.run("run", "--adopt", "first", new).ok().err  # the same command again
     assert "nothing to do" in box.run("run", "--adopt", "second", new).ok().err
     assert "up to date" in box.run("apply", "jobs").ok().out
-    # Only what changed is done. And once more: then back to what it was called at first.
+    # Only the change is done. And again: then back to its first name.
     write(box, "jobs/new.yaml", "second", what="changed")
     box.run(new).ok()
     assert box.lines()[4:] == ["changed"]
@@ -82,7 +82,7 @@ def test_on_nodes(box, fleet):
 
 
 def test_other_state_directory(box, fleet):
-    """The history is where its runs are: another state directory refuses, and nothing of the nodes is taken for it."""
+    """The history is in one state directory: another one refuses, and takes nothing from the nodes for it."""
     f = fleet(1)
     cluster = harness.json.dumps({"cluster": f.cluster()})[1:-1]
     old = write(box, "old.yaml", "first", cluster)

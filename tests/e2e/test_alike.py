@@ -37,7 +37,7 @@ ZERO = "ZeroDivisionError: float division by zero"
 
 @pytest.fixture
 def program(box):
-    """program(body, **more): a spec with four ranks that run it; none ends before all have said what they say."""
+    """program(body, **more): a spec with four ranks that run it; none ends before all have printed."""
     def make(body, workdir=None, **more):
         (box.work / "t.py").write_text(PROGRAM.replace("MODE", body))
         spec = {"name": "tb", "distributed": {"nproc_per_node": 4, **more}, "entrypoint": {"script": "t.py"}}
@@ -46,7 +46,7 @@ def program(box):
 
 
 def alike(text):
-    """The ranks that are told to have ended alike, of each traceback."""
+    """For each traceback, the ranks that are reported to have ended alike."""
     return [sorted(re.findall(r"\[(\d)\]@local", names)) for names in re.findall(r"^rhrun: \d+ more ranks? ended alike: (.*)$", text, re.M)]
 
 

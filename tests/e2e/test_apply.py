@@ -115,7 +115,7 @@ def make_set(box, count, text="sleep 0.05"):
 
 
 def test_awaits_another(box):
-    """What another rhrun is at is awaited, and its end taken: also that it failed."""
+    """apply waits for a job that another rhrun runs, and takes its end, a failure too."""
     make_set(box, 1, "while [ ! -e $HOME/go ]; do sleep 0.02; done; exit $(cat $HOME/go)")
     for status in (0, 5):
         (box.home / "go").unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def test_awaits_another(box):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_two_runners_one_killed(box, victim):
-    """50 specs, two runners, kill -9 of either at some instant: each job ran exactly once."""
+    """50 specs, two runners, kill -9 of either at a random moment: each job ran exactly once."""
     make_set(box, 50)
     pair = [box.start("apply", "--json", "--parallel", "3", "set") for _ in range(2)]
     wanted = random.randrange(2, 30)
@@ -150,7 +150,7 @@ def test_two_runners_one_killed(box, victim):
 
 
 def test_other_state_directory(box, fleet):
-    """A runner with a state directory of its own finds on the nodes what another one did, or awaits it."""
+    """A runner with its own state directory finds another runner's work on the nodes, or waits for it."""
     f = fleet(1)
     box.spec({"name": "far", "cluster": f.cluster(), "entrypoint": {
         "run": "echo far >> $HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.02; done"}}, "set/far.yaml")
@@ -205,7 +205,7 @@ def test_commit_of_a_bare_clone(box):
     harness.check_schema(r, "apply.schema.json")
     assert r["commit"] == first and [j["spec"] for j in r["jobs"]] == ["jobs/a.yaml", "jobs/b.yaml"]
     assert box.lines() == ["one", "one"]
-    # The work tree's specs are the same jobs: nothing is to do there, until it is edited. The commit stays what it is.
+    # The work tree's specs are the same jobs: nothing to do there until an edit. The commit stays as it is.
     assert {j["result"] for j in box.run("apply", "--json", top).ok().json()["jobs"]} == {"up to date"}
     (top / "code").write_text("two\n")
     second = commit(top)
@@ -216,7 +216,7 @@ def test_commit_of_a_bare_clone(box):
     assert len(box.run("apply", "--json", "--at", "main", "jobs/b.yaml", cwd=top).ok().json()["jobs"]) == 1
     assert box.lines()[2:] == ["two", "two"]
     box.run("status", top / "jobs/a.yaml").ok()
-    # What is not there
+    # Missing commits and folders
     assert 'there is no "nothing" in commit' in box.run("apply", "--at", "main", bare / "nothing").expect(2).err
     assert "mian" in box.run("apply", "--at", "mian", bare).expect(2).err
     assert "in no git repository" in box.run("apply", "--at", "main", box.home).expect(2).err
@@ -249,7 +249,7 @@ def test_require_clean(box):
 
 
 def test_prune(box):
-    """A removed spec whose run goes on is told, not touched; --prune wants to know the whole folder."""
+    """A removed spec with an open run is reported, not touched; --prune needs the whole folder."""
     top, _ = repository(box)
     box.spec("name: long\nentrypoint: {run: 'echo on >> $HOME/lines; exec sleep 1000'}\n", "work/jobs/long.yaml")
     box.run("--detach", top / "jobs/long.yaml").ok()

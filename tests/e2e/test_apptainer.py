@@ -17,7 +17,7 @@ from harness import missing, require, wait_for
 
 pytestmark = pytest.mark.soak
 
-# A root that is a mount of a namespace of its own: apptainer refuses to work below a mere chroot.
+# A root that is a mount in its own namespace: apptainer refuses to work below a mere chroot.
 ROOT_OF_ITS_OWN = """
 set -e
 mount --make-rprivate /
@@ -29,7 +29,7 @@ exec chroot . /bin/sh -c 'echo there; exec sleep 100000'
 
 
 def docker_archive(layer, to):
-    """What `docker save` writes, of one layer."""
+    """An archive as `docker save` writes it, with one layer."""
     data = layer.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/bin"]},

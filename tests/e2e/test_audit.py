@@ -91,7 +91,7 @@ def test_cancel_does_not_call_cancelled_what_it_cannot_reach(box, fleet, rhrun, 
 
 
 def test_cancel_again_once_the_node_is_back(box, fleet, rhrun, job):
-    """Cancelled, but for a node that was down: it is named, the status is not 0, and the same command does the rest."""
+    """Cancelled, except on a node that was down: it is named, the status is not 0; the same command does the rest."""
     f = fleet(2)
     spec = job({"cluster": f.cluster(), "distributed": {}, "entrypoint": {"run": "echo ready; exec sleep 600"}})
     r = box.start(spec)

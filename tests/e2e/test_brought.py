@@ -88,7 +88,7 @@ def test_installed_from_what_an_item_brings(rhrun, job, box, fleet, repo, kind, 
 
 
 def test_a_workdir_or_host_needs_no_creates(rhrun, job, box, repo):
-    """Which run item makes the file is not known there: all before it count."""
+    """It is unknown which run item makes the file: all before it count."""
     spec = {"workdir": ".", "python": {"venv": True},
             "setup": [{"name": "make", "run": "echo alpha >made.txt"}, {"name": "reqs", "requirements": "made.txt"}],
             "entrypoint": {"command": ["python", "-c", "import alpha; print('have alpha')"]}}
@@ -99,7 +99,7 @@ def test_a_workdir_or_host_needs_no_creates(rhrun, job, box, repo):
 
 
 def test_in_place_creates_is_asked_for(rhrun, job, repo):
-    """Else the file would look like a source the next time, and a finished job would start again."""
+    """Otherwise the file would look like a source the next time, and a finished job would start again."""
     spec = {"setup": [{"run": "echo alpha >made.txt"}, {"requirements": "made.txt"}], "entrypoint": {"run": "true"}}
     r = rhrun("validate", job(spec)).expect(2)
     assert 'there is no "made.txt"' in r.err and "creates: made.txt" in r.err

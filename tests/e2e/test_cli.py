@@ -23,7 +23,7 @@ COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach
 
 
 def test_start_loads_no_library_that_few_need(rhrun):
-    """libcurl and libxml2 bring a dozen others; they are loaded by whoever asks a provider."""
+    """libcurl and libxml2 bring a dozen other libraries; only commands that ask a provider load them."""
     loaded = subprocess.run([RHRUN, "--help"], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True, check=True).stdout
     assert "libuv" in loaded
     assert not re.search(r"curl|libxml2|libicu|libssl|nghttp2", loaded), loaded
@@ -142,7 +142,7 @@ def test_status(done, rhrun, name):
 
 
 def test_status_tells_of_its_own_run(box):
-    """Not of another variant's steps; and what a later run of the variant did is called so."""
+    """Without steps of another variant; work of a later run of the variant is marked as such."""
     name = "a_role_with_a_long_name_indeed"
     box.spec({"params": {"x": 1}, "roles": {name: {"sidecar": False, "world": "own"}}, "entrypoint": {"run": "exit ${{ params.x - 1 }}"}})
     box.run("job.yaml").ok()
@@ -157,7 +157,7 @@ def test_status_tells_of_its_own_run(box):
 
 
 def test_status_groups_nodes(box, rhrun):
-    """What stands alike is counted, in the plan's order, whatever was done first."""
+    """Nodes with the same state are counted, in the plan's order, not in the order of execution."""
     spec = {"name": "grouped", "setup": [{"name": "zulu", "run": "true"},
                                          {"name": "alpha", "run": "[ $RHRUN_NODE_RANK != 2 ] || while [ ! -e $HOME/go ]; do sleep 0.05; done"}],
             "distributed": {"nnodes": 5}, "entrypoint": {"run": "[ $RHRUN_NODE_RANK != 4 ] || exit 3; sleep 60"}}
@@ -183,7 +183,7 @@ def test_status_groups_nodes(box, rhrun):
 
 
 def test_status_of_what_is_done_anew(box, rhrun):
-    """What an earlier run did, and this one does again, is nothing that it has."""
+    """A step that an earlier run did and this one repeats does not count for it."""
     spec = box.spec({"name": "anew", "setup": [{"name": "one", "run": "true"},
                                                {"name": "two", "run": "[ ! -e $HOME/hold ] || while [ ! -e $HOME/go ]; do sleep 0.05; done"},
                                                {"name": "three", "run": "true"}],
@@ -218,7 +218,7 @@ def test_status_watched_in_a_small_window(box, rhrun, terminal):
 
 def test_a_job_is_named_where_a_run_is(box, rhrun):
     box.spec({"name": "named", "params": {"lr": 0.1}, "entrypoint": {"run": "echo lr is ${{ params.lr }}"}})
-    (box.work / "named").mkdir()  # a folder of that name is no spec
+    (box.work / "named").mkdir()  # a folder with that name is no spec
     rhrun("job.yaml").ok()
     rhrun("job.yaml", "-p", "lr=0.2").ok()
     assert "lr is 0.2" in rhrun("logs", "named").ok().out
@@ -262,7 +262,7 @@ def test_logs_of_some_lines(box, rhrun, terminal):
     for args, words in ((["--rank", "7"], "there are ranks 0 to 1"), (["--node", "7"], "there are nodes 0 to 1: local-0, local-1"),
                         (["--grep", "("], "missing closing parenthesis"), (["--since", "noon"], "is not a time"), (["--tail", "0"], "is neither a number")):
         assert words in rhrun("logs", *args, spec).expect(2).err
-    t = terminal("logs", "-f", spec)  # who follows on a terminal wants to see what comes
+    t = terminal("logs", "-f", spec)  # a user who follows on a terminal needs the new lines
     t.pump()
     assert t.rc == 0 and t.raw.count(b"\r\n") == 21 and b"the last 20 of 80 lines; --tail all prints every one" in t.raw
 
@@ -312,7 +312,7 @@ def test_every_key_of_the_schema_is_described(rhrun):
                 if isinstance(value, dict):
                     assert "description" in value or "$ref" in value, f"{path}/{key} has no description"
             for key, value in node.items():
-                if key not in ("if", "else"):  # they say more of keys that are described where they belong
+                if key not in ("if", "else"):  # these say more about keys that are described elsewhere
                     walk(value, f"{path}/{key}")
         elif isinstance(node, list):
             for i, value in enumerate(node):
@@ -362,7 +362,7 @@ def test_no_word_of_authorized_keys_where_no_key_was_offered(box, rhrun, fleet):
 
 
 def test_hosts_whose_keys_are_not_the_known_ones(box, rhrun, fleet):
-    """Told of once for all; the commands of the hint are about the file that rhrun reads."""
+    """Reported once for all; the commands of the hint are about the file that rhrun reads."""
     f = fleet(2)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", box.dir / "fake"], check=True)
     fake = " ".join((box.dir / "fake.pub").read_text().split()[:2])
@@ -384,7 +384,7 @@ def test_hosts_whose_keys_are_not_the_known_ones(box, rhrun, fleet):
 
 
 def test_an_ssh_config_that_is_not_there(box, rhrun):
-    """Its hosts are not looked for by the names that only it knows."""
+    """The file may define the names of its hosts, so they are not looked up."""
     spec = box.spec("cluster: {hosts: [node1], ssh_config: ./nope}\nentrypoint: {run: 'true'}\n")
     assert 'job.yaml:1:39: warning: there is no ssh_config "./nope" on this machine' in rhrun("validate", spec).ok().err
     require("ssh")
@@ -509,7 +509,7 @@ def test_plan_says_which_node_could_not_be_asked(rhrun, job):
 
 
 def test_cancel_when_the_controller_dies_meanwhile(box, rhrun):
-    """It was asked to stop and is killed before it did: cancel goes to the nodes itself."""
+    """It was asked to stop, and is killed before it did: cancel goes to the nodes itself."""
     spec = box.spec("entrypoint: {run: 'echo up; exec sleep 600'}\n")
     r = box.start(spec)
     r.wait_text("up")
@@ -555,7 +555,7 @@ def test_result_of_what_has_none(box, rhrun):
 
 
 def test_what_only_asks_for_a_run_reads_no_files(box, rhrun):
-    """The sources are gone; what is recorded is not."""
+    """The sources are gone; the records are not."""
     (box.work / "src").mkdir()
     spec = box.spec({"workdir": "src", "entrypoint": {"run": "echo said"}})
     rhrun(spec).ok()

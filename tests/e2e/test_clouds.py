@@ -109,7 +109,7 @@ def test_a_machine_ends_itself(boot, key, script):
 def test_a_shutdown_is_called_off(boot, key):
     m = boot("ubuntu", key, "#!/bin/sh\nshutdown -h +1\nshutdown -c\nshutdown -h +1000\n", minute_s=0.05)
     m.wait_ready()
-    assert ssh(key, m, "/usr/local/sbin/shutdown now", check=False).returncode == 1  # not for everybody
+    assert ssh(key, m, "/usr/local/sbin/shutdown now", check=False).returncode == 1  # not allowed for everybody
     assert m.read("/run/machine/scheduled") and m.state == "up"
 
 
@@ -145,7 +145,7 @@ def sign_jwt(cloud, folder, key=None):
 
 
 def asker(cloud, box):
-    """Asks a cloud what rhrun would, with its credentials."""
+    """Sends rhrun's requests to a cloud, with its credentials."""
     env = {**cloud.env, "HOME": str(box.home)}
     env.pop("GOOGLE_APPLICATION_CREDENTIALS", None)
     if cloud.name == "aws":
@@ -155,7 +155,7 @@ def asker(cloud, box):
 
 
 def prepared(ask, cloud, key):
-    """What all requests of a run have: its names, the key, what prepare makes."""
+    """Inputs of all requests of a run: its names, the key, the results of prepare."""
     known = {"run": "0123abcd", "owner": "tests", "key_name": "rhrun-0123abcd", "public_key": public(key), "user": cloud.user, **AT[cloud.name]}
     if cloud.name not in ("gcp", "runpod"):
         assert "key" not in ask.ask("key_list", **known)["values"]
@@ -171,7 +171,7 @@ def node(known, n, **more):
 
 
 def listed(ask, known):
-    """What a list shows, all of its steps together."""
+    """The result of a list, all of its steps together."""
     steps = range(2 if ask.name == "digitalocean" else 1)
     return {m["id"]: m for step in steps for m in ask.ask("list", step, **known)["machines"]}
 

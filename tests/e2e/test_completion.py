@@ -88,8 +88,8 @@ class Shell:
         return done.stdout
 
     def complete(self, *lines):
-        """What the shell shows for each of the lines, which are (line, words); zsh only until the words are there."""
-        if self.name == "bash":  # which parts words at "="
+        """The words that the shell shows for each of the (line, words); zsh only until the words are there."""
+        if self.name == "bash":  # which splits words at "="
             return [self.run("bash", "-c", BASH, "bash", self.file, *line.replace("=", " = ").split(" ")) for line, _ in lines]
         if self.name == "zsh":
             asked = [word for line, words in lines for word in [line, *words, "--"]]
@@ -105,7 +105,7 @@ def shell(request, box):
 def test_what_a_spec_has(shell):
     shell.run(shell.name, "-n", shell.file)
     for (line, expected), text in zip(LINES, shell.complete(*LINES), strict=True):
-        for word in expected:  # bash parts words at "=", and gets what is behind it
+        for word in expected:  # bash splits words at "=", and gets the part after it
             assert word in text or (shell.name == "bash" and word.split("=")[-1] in text), (line, text)
         assert "other.txt" not in text, (line, text)
 

@@ -64,7 +64,7 @@ def test_a_container_that_is_gone_voids_what_was_in_it_and_nothing_else(engine, 
     r = rhrun(spec, "--again").ok()
     assert 'local-1: step "one" runs again: its container is another one now' in r.err
     assert box.lines().count("one") == 3 and r.out.count(", in") == 4
-    # The ledger is on the host: it tells the same to who has lost the state directory.
+    # The ledger is on the host: it tells the same to a user without the state directory.
     r = rhrun(spec, env={"RHRUN_HOME": str(box.dir / "other")}).ok()
     assert box.lines().count("one") == 3
     engine.docker("rm", "-f", gone)

@@ -35,7 +35,7 @@ def spec_of(cluster, nodes):
 
 
 class World:
-    """A cluster, a spec, and the file that each node's steps write to; reset() makes all of it new."""
+    """A cluster, a spec, and the file that each node's steps write to; reset() makes all of it anew."""
 
     def __init__(self, box, fleet, nodes, where):
         self.box, self.nodes = box, nodes
@@ -62,7 +62,7 @@ class World:
         return [p.read_text().split() if p.exists() else [] for p in files]
 
     def recover(self, **options):
-        """Runs again until it is not held by what still lives; the last result."""
+        """Runs again until no live process holds it back; the last result."""
         def attempt():
             r = self.box.run(self.spec, **options)
             return r if r.rc != 4 else None
@@ -211,7 +211,7 @@ def test_two_controllers_at_once(world, same_state):
 
 @pytest.mark.parametrize("event, begun", [(3, "one"), (5, "two"), (8, "launch")], ids=["first-step", "second-step", "launch"])
 def test_another_controller_does_what_was_only_decided(box, job, event, begun):
-    """An attempt was committed and its RUN never left; somebody else does the step. It is not done again."""
+    """An attempt was committed and its RUN was never sent; another controller does the step. It is not done again."""
     spec = job("""
         setup: [{name: one, run: "echo one >>$HOME/lines"}, {name: two, run: "echo two >>$HOME/lines"}]
         entrypoint: {run: "echo launch >>$HOME/lines"}
@@ -238,7 +238,7 @@ def test_what_another_controller_has_done_since_is_done(box, job):
     r = box.run(spec).ok()
     assert sorted(box.lines()) == done, r
     assert "nothing to do" in box.run(spec).ok().err
-    # Asked for, it is done again.
+    # On request it is done again.
     (box.home / "lines").unlink()
     box.run("--again", spec, env=other).ok()
     box.run("--again", spec).ok()
@@ -247,7 +247,7 @@ def test_what_another_controller_has_done_since_is_done(box, job):
 
 @pytest.mark.parametrize("event", range(3, 8))
 def test_another_controller_does_a_launch_of_several_parts(box, job, event):
-    """The parts of one launch are of one controller's, whatever was decided or done of it before."""
+    """The parts of a launch belong to one controller, whatever others decided or did before."""
     spec = job("""
         distributed: {nnodes: 1}
         roles: {first: {count: 1}, second: {count: 1, after: {first: done}}}
@@ -261,7 +261,7 @@ def test_another_controller_does_a_launch_of_several_parts(box, job, event):
     for line in box.lines():
         by_run.setdefault(line.split()[0], []).append(line.split()[1])
     assert ["first", "second", "epilog"] in by_run.values(), by_run
-    for did in by_run.values():  # who was stopped in the middle has done the beginning
+    for did in by_run.values():  # a controller that was stopped halfway has done the beginning
         assert did == ["first", "second", "epilog"][:len(did)], by_run
     assert "nothing to do" in box.run(spec).ok().err
     assert by_run and len(by_run) <= 2
@@ -269,7 +269,7 @@ def test_another_controller_does_a_launch_of_several_parts(box, job, event):
 
 @pytest.mark.parametrize("how", ["again", "wiped"])
 def test_set_up_that_another_controller_has_done_since_is_done(box, job, how):
-    """The journal has an older success of it: by the same node, or by one that was wiped since."""
+    """The journal has an older success of it: on the same node, or on one that was wiped since."""
     text = "setup: [{name: one, run: 'echo one >>$HOME/lines'}]\nentrypoint: {run: 'echo %s >>$HOME/lines'}\n"
     other = {"RHRUN_HOME": str(box.dir / "state2")}
     spec = job(text % "launch")
@@ -292,7 +292,7 @@ def test_set_up_that_another_controller_has_done_since_is_done(box, job, how):
 
 
 def test_what_another_controller_started_is_not_forgotten(box, job):
-    """A launch ends while its controller is dead; another controller does the job and tidies up; the first resumes."""
+    """A launch ends while its controller is dead; another controller does the job and cleans up; the first resumes."""
     spec = job("entrypoint: {always: true, run: 'echo $RHRUN_ATTEMPT >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.02; done'}\n")
     r = box.start(spec)
     wait_for(lambda: len(box.lines()) == 1, what="the launch")
@@ -312,7 +312,7 @@ def test_what_another_controller_started_is_not_forgotten(box, job):
 
 
 def test_killed_while_output_flows(box):
-    """The log after the crash is what the worker wrote, byte for byte."""
+    """The log after the crash has the worker's output, byte for byte."""
     spec = box.spec("entrypoint:\n  run: |\n    i=0\n    while [ $i -lt 3000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n"
                     "    sleep 0.3\n    while [ $i -lt 6000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n")
     r = box.start(spec)
@@ -337,7 +337,7 @@ def test_an_edit_while_the_launch_lives(box, job):
 
 
 def test_again_holds_for_who_resumes_it(box, job):
-    """The nodes' ledgers have a launch; a run with --again that is killed before its own must not take that for it."""
+    """The nodes' ledgers have a launch; a run with --again that is killed before its own launch must not use it."""
     spec = job("entrypoint: {run: 'echo launch >>$HOME/lines'}")
     box.run(spec).ok()
     shutil.rmtree(box.state)
@@ -364,7 +364,7 @@ def test_flags_of_a_killed_run_are_resumed_first(box, job):
 
 
 def test_killed_while_the_journal_is_made(box, job, rhrun):
-    """What a kill -9 leaves of a journal before its first commit is no run: every command takes it so, and a run goes on."""
+    """A journal that kill -9 left before its first commit is no run: every command treats it so, and a run can start."""
     spec = job({"name": "j", "entrypoint": {"run": "echo ran >>$HOME/lines"}})
     rhrun(spec).ok()
     journal = next(box.state.glob("jobs/*/journal.db"))

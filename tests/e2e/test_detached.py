@@ -24,7 +24,7 @@ def counted(box):
 
 
 def shown_lines(texts, rank):
-    """What people have seen of a rank, without what a terminal adds to it."""
+    """The lines of a rank that people have seen, without the terminal's additions."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", "\n".join(texts)).replace("\r", "")
     return re.findall(rf"^default\[{rank}\]@\S+ (\w+ \d+)$", plain, re.M)
 
@@ -37,7 +37,7 @@ def each_line_once(texts):
 
 
 def no_line_skipped(texts):
-    """Each line at least once; those before a seam may come again behind it, in order."""
+    """Each line at least once; lines before a seam may come again after it, in order."""
     for rank in range(4):
         lines = shown_lines(texts, rank)
         last = int(lines[-1].split()[1])
@@ -50,7 +50,7 @@ def more_lines(box, what):
 
 
 def test_the_terminal_is_gone(box, job):
-    """SIGHUP: the controller goes on; who attaches later sees the rest."""
+    """SIGHUP: the controller continues; a later attach shows the rest."""
     spec = job(COUNT)
     r = box.start(spec)
     r.wait_text(r"line \d+")
@@ -69,7 +69,7 @@ def test_the_terminal_is_gone(box, job):
 
 
 def leave(how, box, t, spec):
-    """Ends what shows the run, in a way that leaves the run to itself; returns what was shown."""
+    """Ends the command that shows the run, but not the run; returns the shown text."""
     if how == "d":
         t.send(b"d")
         t.pump()
@@ -133,7 +133,7 @@ entrypoint:
 
 
 def test_lines_and_restarts_at_the_seam(box, job, rhrun):
-    """A line that has no end yet when one stops watching is shown whole by the next; so are restarts that nobody saw."""
+    """A line without an end when one stops watching is shown whole by the next attach; so are unseen restarts."""
     spec = job(PARTS)
     rhrun("--detach", spec).ok()
     a = box.start("attach", spec)
@@ -186,7 +186,7 @@ def test_a_killed_controllers_successor_goes_on_where_it_stopped(box, job, rhrun
 
 
 def test_what_a_killed_background_controller_collected_is_shown_by_its_successor(box, job, rhrun):
-    """It ran without a terminal, so nobody has seen what it wrote down."""
+    """It ran without a terminal, so nobody has seen its notes."""
     spec = job(COUNT)
     pid = rhrun("--detach", "--json", spec).ok().json()["pid"]
     a = box.start("attach", spec)
@@ -201,7 +201,7 @@ def test_what_a_killed_background_controller_collected_is_shown_by_its_successor
 
 
 def test_attach_takes_up_a_run_whose_controller_was_killed(box, job, rhrun):
-    """With the params and arguments it was started with, from another folder; failures are restarted again."""
+    """With its former params and arguments, from another folder; failures are restarted again."""
     spec = job({"name": "t", "params": {"p": "a"}, "distributed": {"nproc_per_node": 2, "max_restarts": 1},
                 "entrypoint": {"run": "echo $RANK got ${{ params.p }} \"$@\" >>$HOME/lines; echo up; [ -e $HOME/failed ] && exit 0; "
                                       "while [ ! -e $HOME/go ]; do sleep 0.02; done; [ $RANK = 0 ] || exec sleep 600; "
@@ -217,7 +217,7 @@ def test_attach_takes_up_a_run_whose_controller_was_killed(box, job, rhrun):
 
 
 def test_attach_takes_a_run_up_once(box, job, rhrun):
-    """The new controller is killed, too: attach says so and does not try for ever."""
+    """The new controller is killed too: attach says so and does not try forever."""
     spec = job({"entrypoint": {"run": "echo up; exec sleep 600"}})
     r = box.start(spec)
     r.wait_text("up")

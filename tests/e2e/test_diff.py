@@ -25,7 +25,7 @@ def train(box, text, mode=0o755):
 
 @pytest.fixture
 def two(box, rhrun):
-    """Ids of two runs that differ in a param, the spec, the code, a value of env, and what came out."""
+    """Ids of two runs that differ in a param, the spec, the code, a value of env, and the results."""
     box.env["FROM"] = "one"
     box.spec(SPEC)
     train(box, "echo loss 0.5\n")
@@ -46,7 +46,7 @@ def paths(diff, section):
 
 
 def test_diff_of_two_runs(box, rhrun, two):
-    """Each change is told once, where it belongs, and nothing else; the files as git diff has them."""
+    """Each change is reported once, in its section, and nothing else; the files as in git diff."""
     done = rhrun("diff", *two, "--json")
     assert done.rc == 1, done.err
     diff = done.json()
@@ -79,7 +79,7 @@ def test_diff_of_two_runs(box, rhrun, two):
 
 
 def test_diff_of_what_is_the_same(rhrun, two):
-    """Nothing, and status 0; also of a run that was repeated, whose times are others."""
+    """Nothing, and status 0; also for a repeated run with other times."""
     done = rhrun("diff", two[1], two[1])
     assert (done.rc, done.out) == (0, "")
     rhrun("job.yaml", "-p", "lr=2", "--again").ok()
@@ -113,7 +113,7 @@ def test_diff_of_locks(box, rhrun, two):
 
 
 def test_diff_says_what_is_wrong(box, rhrun, two):
-    """Trouble is status 2; where a snapshot has lost an object, all else is told."""
+    """An error is status 2; if a snapshot has lost an object, everything else is reported."""
     none = rhrun("diff", "last", "nope")
     assert none.rc == 2 and 'no run and no job "nope"' in none.err
     (box.work / "bad.yaml").write_text("lock: 1\nrun: {id: x}\n")
@@ -160,7 +160,7 @@ def test_diff_of_sweeps(box, rhrun):
 
 
 def test_diff_of_results_and_packages(box, rhrun):
-    """What a function returned, by key; a package by its version, and nothing else that is installed."""
+    """The function's return value, by key; a package by its version, and no other installed package."""
     require("yaml")
     folder = box.dir / "wheels"
     folder.mkdir()

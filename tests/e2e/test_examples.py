@@ -16,7 +16,7 @@ IN_SHELL = ["hello", "two-nodes-local", "setup-and-resume", "params", "sweep"]
 
 @pytest.fixture
 def examples(box):
-    """A copy: what an example leaves stays out of the tree."""
+    """A copy: the files that an example leaves stay out of the tree."""
     return shutil.copytree(ROOT / "specs/examples", box.work / "examples")
 
 

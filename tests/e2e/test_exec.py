@@ -76,7 +76,7 @@ def test_as_root_may_change_the_user_the_root_or_the_network(box, job, rhrun, na
              {"name": "net", "exec": ["ip", "netns", "exec", namespace, "env", f"HOME={home(box, 'net')}", "sh"]},
              {"name": "root", "exec": ["chroot", "/", "env", f"HOME={home(box, 'chroot')}", "/bin/sh"]}]
     spec = spec_of(hosts, "echo launch >>$HOME/lines; id -u; grep -c : /proc/net/dev").replace(
-        "nproc_per_node: 1", "nproc_per_node: 1, preflight: off")  # they do not reach each other, and need not
+        "nproc_per_node: 1", "nproc_per_node: 1, preflight: off")  # they cannot reach each other, and need not
     r = rhrun(job(spec)).ok()
     assert lines(there) == WANTED and (there / "lines").stat().st_uid == 65534
     out = r.out.splitlines()

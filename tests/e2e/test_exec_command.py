@@ -41,7 +41,7 @@ def test_it_finds_what_set_up_finds(box, job, rhrun, fleet, where):
     assert "ONLY_LAUNCH" not in seen and "RANK" not in seen
     python = rhrun("exec", spec, "--", "python -c 'import sys; print(sys.prefix)'", env=ENV).ok().out.strip()
     assert python == seen["VIRTUAL_ENV"]
-    # Its end is its own, and so are its streams.
+    # Its exit status is its own, and so are its streams.
     r = rhrun("exec", spec, "--", "cat; echo no >&2; exit 7", env=ENV, input=b"x" * 300_000).expect(7)
     assert r.out == "x" * 300_000 and r.err == "no\n"
     assert rhrun("exec", spec, "--", "printf", "%s|", "a b", "$HOME", "it's", env=ENV).ok().out == "a b|$HOME|it's|"
@@ -111,7 +111,7 @@ def test_what_is_said_where_it_cannot(box, job, rhrun, fleet):
 
 
 def test_a_script_that_is_cut_is_not_done(box, job, rhrun):
-    """The words that read it do nothing of what has no end."""
+    """The words that read the script run nothing of one without an end."""
     program = box.path("leads")
     program.write_text(f'#!/bin/sh\n[ -e {box.dir}/cut ] || exec sh "$@"\nhead -c "$(cat {box.dir}/cut)" | sh "$@"\n')
     program.chmod(0o755)

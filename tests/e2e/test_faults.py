@@ -42,7 +42,7 @@ def agents_on(home):
 
 
 def ballast(folder, leave):
-    """Fills a file system but for `leave` bytes; returns the file to remove."""
+    """Fills a file system except for `leave` bytes; returns the file to remove."""
     path = folder / "ballast"
     free = os.statvfs(folder)
     with open(path, "wb") as f:
@@ -66,7 +66,7 @@ def test_full_before_the_first_contact(box, fleet, rhrun, mounted):
 
 
 def test_full_while_a_launch_writes(box, fleet, rhrun, mounted):
-    """What fits nowhere is counted and marked in the log; the worker is not stopped and its status is not lost."""
+    """Output that fits nowhere is counted and marked in the log; the worker goes on and its status is kept."""
     f = fleet(1)
     mounted(f.home(1), "size=3m,mode=755")
     stop = box.dir / "stop"
@@ -128,7 +128,7 @@ def test_full_in_the_middle_of_setup_on_one_of_two(box, fleet, rhrun, mounted):
 
 
 def test_state_directory_full_while_output_flows(box, rhrun, mounted):
-    """The controller can keep nothing more: exit 3, and the next run has the whole log all the same."""
+    """The controller cannot keep any more: exit 3, and the next run still has the whole log."""
     mounted(box.state, "size=2m,mode=700")
     stop = box.dir / "stop"
     lines = 60000
@@ -154,7 +154,7 @@ def test_state_directory_full_while_output_flows(box, rhrun, mounted):
 # ---- homes ----
 
 def test_a_home_that_becomes_read_only(box, fleet, rhrun, mounted):
-    """A ledger that exists is not left for another one elsewhere: what was done would be done again."""
+    """An existing ledger is not replaced by another one elsewhere: finished work would be done again."""
     f = fleet(1)
     mounted(f.home(1), "size=8m,mode=755")
     marks = box.dir / "marks"
@@ -203,7 +203,7 @@ def test_agents_killed_again_and_again(box, fleet, where):
 
 @pytest.mark.parametrize("with_workers", [False, True], ids=["supervisor", "all-of-the-node"])
 def test_everything_on_one_node_is_killed(box, fleet, with_workers):
-    """The launch of one node is unknown: named, the others stopped, and done again where that is allowed."""
+    """The launch of one node is unknown: it is named, the others are stopped, and it is done again if allowed."""
     f = fleet(2)
     stop = box.dir / "stop"
     spec = box.spec(waiting_job(f.cluster(), stop=stop, max_restarts=0))
@@ -306,7 +306,7 @@ def test_all_hosts_are_cut_at_once(box, fleet):
 
 
 def test_a_host_that_does_not_come_back(box, fleet):
-    """Out of reach for good: exit 3 and its name; its work is not given up, and is taken up when it is back."""
+    """Unreachable for good: exit 3 and its name; its work is not given up, and is resumed when it is back."""
     f = fleet(2)
     stop = box.dir / "stop"
     spec = box.spec(waiting_job(f.cluster(), stop=stop))
@@ -324,7 +324,7 @@ def test_a_host_that_does_not_come_back(box, fleet):
 # ---- the ledger ----
 
 def test_a_damaged_ledger_entry(box, rhrun):
-    """A record that makes no sense is named, believed in no way, and in nobody's way."""
+    """A senseless record is named, never believed, and blocks nothing."""
     spec = box.spec({"setup": [{"name": "s", "run": "echo s >>$HOME/lines"}], "entrypoint": {"run": "echo launch >>$HOME/lines"}})
     rhrun(spec).ok()
     records = sorted(box.home.glob(".rhrun/m/*/jobs/*/a/*/status"))

@@ -116,7 +116,7 @@ def test_what_cannot_be_called(box, call):
 
 
 def test_a_result_after_a_lost_state_directory(box, rhrun, fleet):
-    """What a function returned lies below the id of the run that called it."""
+    """A function's return value is stored under the id of the run that called it."""
     f = fleet(2)
     (box.work / "mine.py").write_text("def f():\n    return 42\n")
     path = box.spec({"name": "t", "cluster": f.cluster(), "workdir": ".", "entrypoint": {"function": "mine:f"}, "distributed": {"nproc_per_node": 1}})

@@ -1,4 +1,4 @@
-"""rhrun gc: what it finds here and what it leaves alone; a later run does only what is missing."""
+"""rhrun gc: which files it finds here and which it leaves alone; a later run does only what is missing."""
 import json
 import os
 import signal
@@ -62,7 +62,7 @@ def test_old_logs_and_snapshots_go(box, rhrun, old):
 
 
 def test_files_that_went_are_stored_again(box, rhrun, old):
-    """The table of what is stored went with them."""
+    """The table of the stored contents went with them."""
     first = os.urandom(9_000_000)
     (box.work / "tree" / "large").write_bytes(first)
     rhrun(old, env=LONG_AGO).ok()

@@ -27,7 +27,7 @@ INSTALL = 900  # seconds that installing may take
 
 
 def pip_settings():
-    """pip's settings of whoever runs the tests, as the environment that the node gets: its HOME has none."""
+    """The pip settings of the user who runs the tests, as the environment of the node: its HOME has none."""
     done = subprocess.run(["python3", "-m", "pip", "config", "list"], capture_output=True, text=True, timeout=60)
     settings = {}
     for name, value in re.findall(r"^(?:global|install|:env:)\.([a-z-]+)='(.*)'$", done.stdout, re.M):

@@ -55,7 +55,7 @@ def test_a_link_that_was_not_asked_for(box, rhrun, lying):
 
 
 def test_what_is_never_written_whatever_the_pattern(box, rhrun, lying):
-    """The pattern asks for all of it, and a job may well have a .git of its own there: the rest comes home."""
+    """The pattern asks for all of it, and a job may have a .git of its own there: the rest comes home."""
     paths = [".git/config", "deep/.gIt/hooks/pre-commit", "clusters/x.yaml", "job.yaml", "JOB.yaml", "job.lock.yaml", "key", "hosts.txt",
              "token.sh", ".rhrun-0000000000000000/x"]
     f = lying({"files": [{"glob": "**", "path": p, "mode": 0o100755, "data": EVIL} for p in paths] +
@@ -77,7 +77,7 @@ def test_what_is_never_written_whatever_the_pattern(box, rhrun, lying):
 
 
 def test_state_and_results_of_others(box, rhrun, lying):
-    """Into rhrun's own folder comes what a function returned, of the ranks that are there, and nothing else."""
+    """Only the return values of existing ranks go into rhrun's own folder."""
     (box.work / "src").mkdir()
     (box.work / "src/mine.py").write_text("def f():\n    return 'true'\n")
     for path in ("1.json", "x/journal.db", "0.json/x", "999.json"):
@@ -101,7 +101,7 @@ def test_an_address_is_no_way_out(box, rhrun, lying):
 # ---- room ----
 
 def two(box, f, tmp_output="results/", **more):
-    """A launch on both nodes, whose second node's output is to come home whatever the first does."""
+    """A launch on both nodes; the second node's output must come home, whatever the first does."""
     return box.spec({"name": "job", "cluster": f.cluster(), "distributed": {"nproc_per_node": 1, "preflight": "off"},
                      "entrypoint": {"run": "mkdir -p out; echo $RANK >out/rank; echo out $RANK"},
                      "outputs": [{"from": "out/", "to": tmp_output, "nodes": "all", **more.pop("output", {})}], **more})
@@ -169,7 +169,7 @@ def test_max_size(box, rhrun, lying):
 
 
 def test_a_disk_here_that_is_nearly_full(box, rhrun, lying, mounted):
-    """What does not fit is not begun: the other node's comes, and the rest once there is room."""
+    """A file that does not fit is not begun: the other node's file comes, and the rest once there is space."""
     results = box.work / "results"
     mounted(results, "size=40m")
     f = lying({"files": [{"glob": "out/", "path": "big", "size": 41_500_000}]}, count=2)
@@ -184,7 +184,7 @@ def test_a_disk_here_that_is_nearly_full(box, rhrun, lying, mounted):
 
 
 def test_output_that_fills_this_disk(box, rhrun, lying, mounted):
-    """The node that writes most is the one to go; nothing is lost: the same command goes on once there is room."""
+    """The node that writes most is given up; no data is lost: the same command continues once there is space."""
     mounted(box.state, "size=60m,mode=700")
     f = lying({}, count=2)
     spec = box.spec({"name": "job", "cluster": f.cluster(), "distributed": {"nproc_per_node": 1, "preflight": "off"},

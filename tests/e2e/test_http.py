@@ -21,7 +21,7 @@ def ask(engine, method, path):
 
 
 def lines_of(process, wanted, seconds=60):
-    """Lines as they come, until one has that word."""
+    """Lines as they come, up to one with that word."""
     text, end = b"", time.monotonic() + seconds
     while time.monotonic() < end:
         if select.select([process.stdout], [], [], 1)[0]:

@@ -56,7 +56,7 @@ torchrun --numa-binding=node --role "my role" --event-log-handler console --logs
 
 
 def parsed(asked):
-    """What torch's own parser makes of [arguments, PET_ variables] each."""
+    """The results of torch's own parser for [arguments, PET_ variables] each."""
     script = FROM_FILES.rpartition("print(")[0] + (
         "import os\nfor argv, env in json.load(sys.stdin):\n"
         "    os.environ.update(env)\n    print(json.dumps(vars(get_args_parser().parse_args(argv))))\n"
@@ -69,7 +69,7 @@ def parsed(asked):
 
 
 def flags_of(words):
-    """The words behind the program's name, and the PET_ variables before it."""
+    """The words after the program's name, and the PET_ variables before it."""
     env = {}
     while words[0] in ("nohup", "srun", "-N", "2", "--export=ALL,X=1", "time", "env") or ("=" in words[0] and words[0][0] != "-"):
         name, _, value = words.pop(0).partition("=")
@@ -82,7 +82,7 @@ def flags_of(words):
 
 
 def as_imported(box, words):
-    """What rhrun starts for the spec of a command line."""
+    """The command that rhrun starts for the spec of a command line."""
     text = box.run("import", "torchrun", "--", *words).ok().out
     entry = require("yaml").safe_load(text)["entrypoint"]
     if "script" in entry:
@@ -146,7 +146,7 @@ def test_what_cannot_be_imported_is_named(box):
 
 @pytest.fixture
 def imported(box):
-    """imported(line): (what is printed, the same as a mapping)."""
+    """imported(line): (the printed text, the same as a mapping)."""
     yaml = require("yaml")
 
     def take(line):

@@ -23,7 +23,7 @@ def run(*args, **more):
 
 @pytest.fixture
 def installed(tmp_path):
-    """A prefix with what `cmake --install` puts there."""
+    """A prefix with the files of `cmake --install`."""
     require("cmake")
     if not (BUILD / "cmake_install.cmake").exists():
         pytest.skip("RHRUN_BIN is in no build folder")
@@ -107,7 +107,7 @@ def wheel_of(stage, folder, arch):
 
 @pytest.fixture
 def stage(tmp_path):
-    """What `cmake --install` leaves, with a static program that only says its name."""
+    """The files of `cmake --install`, with a static program that only prints its name."""
     require("musl-gcc")
     stage = tmp_path / "stage"
     for path, text in (("share/man/man1/rhrun.1", ".Dd"), ("share/doc/rhrun/LICENSE", "L"), ("share/doc/rhrun/NOTICES", "N"), ("bin/rhrun.c", SAYS)):

@@ -40,7 +40,7 @@ def job(box):
 
 
 def check_function(box, job, launcher, python):
-    """Each rank is called, and what each returns is kept; what an expression puts in is data, with its type."""
+    """Each rank is called, and each return value is kept; the value of an expression is data, with its type."""
     entry = {"function": "mine:f", "args": [1], "kwargs": {"p": "${{ params.p }}", "x": [1.5, None]}}
     box.run(job(launcher, python, entry)).ok()
     for rank in range(4):
@@ -179,7 +179,7 @@ def nodes(box, fleet, job, mpirun):
 
 
 def left(box):
-    """What mpirun's nodes leave behind."""
+    """Files that mpirun's nodes leave behind."""
     return [p for p in processes_of(box.dir) if p.comm in ("mpirun", "orted", "sleep")] + list((box.dir / "tmp").iterdir())
 
 
@@ -281,7 +281,7 @@ def module():
 
 def test_strangers_are_told_nothing(module):
     def meet(one, other):
-        """What each side hears of the other's first message."""
+        """The first message that each side gets from the other."""
         a, b = socket.socketpair()
         heard = {}
 

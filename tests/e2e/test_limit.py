@@ -34,7 +34,7 @@ def test_behind_it():
 def test_behind_it_too():
     pass
 """
-# The clock is put forward, and rings.
+# The clock is set forward, and fires.
 OVER = "before = time.monotonic; limit.time.monotonic = lambda: before() + 7200; signal.setitimer(signal.ITIMER_REAL, 0.01)"
 # With pytest-xdist the process that has the results is the worker's parent: it hears of the tests before a little later.
 KILLED = ("[time.sleep(0.01) for _ in iter(lambda: 'skipped' + chr(9) in open(os.environ['RHRUN_TEST_RESULTS']).read(), True)]; "
@@ -42,7 +42,7 @@ KILLED = ("[time.sleep(0.01) for _ in iter(lambda: 'skipped' + chr(9) in open(os
 
 
 def counts(path):
-    """What scripts/test makes of it."""
+    """The summary of scripts/test."""
     script = f". '{ROOT}/scripts/lib.sh'; results_counts '{path}'"
     done = subprocess.run(["bash", "-c", script, str(ROOT / "scripts/test")], capture_output=True, text=True, timeout=60)
     first, *names = done.stdout.splitlines()

@@ -28,7 +28,7 @@ def test_open_files(box, job, rhrun, command, files):
 
 
 def test_a_few_open_files_are_enough(box, job, rhrun):
-    """From the first number that is not refused on it works, or says what was too much."""
+    """From the first accepted number on it works, or says which limit was too low."""
     spec = job(HELLO)
     seen = set()
     for files in range(16, 40):
@@ -50,7 +50,7 @@ def test_file_size(box, job, rhrun, kib, workdir):
 
 
 def test_a_log_that_may_not_grow(box, job, rhrun):
-    """The node's part is no place for all of it, and this one neither: that is said, and nobody is killed."""
+    """The limit on file sizes stops the log on the node, or the one here: rhrun says so, and nothing is killed."""
     spec = job({"entrypoint": {"run": "ulimit -f; head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo the end"}})
     for kib in (600, 2000, 4000):
         r = rhrun(spec, "--fresh", prefix=limited(f"-f {kib}"))
@@ -59,7 +59,7 @@ def test_a_log_that_may_not_grow(box, job, rhrun):
 
 
 def test_workers_get_the_signal(box, job, rhrun):
-    """What rhrun ignores for itself is not ignored by what it starts."""
+    """A signal that rhrun ignores for itself is not ignored in its children."""
     r = rhrun(job({"entrypoint": {"run": "ulimit -f 1; head -c 9000 /dev/zero >$HOME/big"}})).expect(1)
     assert "153" in r.err or "File size limit" in r.err, r
     assert (box.home / "big").stat().st_size <= 1024

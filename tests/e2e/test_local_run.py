@@ -137,7 +137,7 @@ def test_fresh_does_everything_again(rhrun, job, box):
 
 
 def test_fresh_is_a_new_folder_each_time(rhrun, job, box):
-    """Also once the state directory, which knew of the one before, is lost; and what is not fresh goes on in the latest."""
+    """Also after the state directory, which knew the previous one, is lost; runs without --fresh use the latest."""
     spec = job("""
         workdir: src
         entrypoint: {run: "test ! -e mark; echo launch >>$HOME/lines; touch mark"}
@@ -156,7 +156,7 @@ def test_fresh_is_a_new_folder_each_time(rhrun, job, box):
 
 @pytest.mark.parametrize("place", ["", "workdir: src"], ids=["in place", "workdir"])
 def test_fresh_and_the_state_directory_is_lost(rhrun, job, box, place):
-    """What was done in the directory that --fresh made is done, and an edit goes on there: of each variant its own."""
+    """Steps done in the directory of --fresh stay done, and an edit continues there: each variant has its own."""
     text = f"""
         {place}
         params: {{lr: 1}}

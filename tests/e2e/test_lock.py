@@ -1,4 +1,4 @@
-"""Locks: exactly what a run ran from, and reruns of it."""
+"""Locks: the exact inputs of a run, and reruns from them."""
 import http.server
 import json
 import pathlib
@@ -258,7 +258,7 @@ def test_fit_again_to_the_last_digit(box, rhrun):
 
 
 def test_rerun_with_hard_params_and_edited_locks(shop, rhrun):
-    """10 KB of quotes and newlines come back as they were; what a lock must not be is told with its line."""
+    """10 KB of quotes and newlines come back unchanged; invalid parts of a lock are reported with their line."""
     run = rhrun("run", "--lock", "job.yaml", "-p", "text=" + HARD, "--", "two words", "'\"").ok()
     path = shop.work / "job.lock.yaml"
     text = path.read_text()
@@ -319,7 +319,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_version_that_is_yanked_or_gone_is_told_before_anything_starts(shop, rhrun):
-    """An index with a login: asked as pip does. Where it cannot be asked, that is told, and is no reason to refuse."""
+    """An index with a login: asked as pip does. If it cannot be asked, that is reported, and is no reason to refuse."""
     index = Index(shop.dir / "wheels")
     index.files = {f"few-{v}-py3-none-any.whl": "" for v in ("1.0", "1.1")}
     for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):

@@ -8,7 +8,7 @@ def test_on_this_machine_it_is_in_the_spec_s_folder(box, job, rhrun):
     spec = job(JOB)
     assert rhrun("ssh", spec, "--", "pwd").ok().out == f"{box.work}\n"
     assert rhrun("ssh", spec, "--", "exit 7").expect(7)
-    # Several words are a command line, one is a text for the shell.
+    # Several words are a command line, one word is a text for the shell.
     assert rhrun("ssh", spec, "--", "printf", "%s|", "a b", "$HOME", "it's").ok().out == "a b|$HOME|it's|"
     assert rhrun("ssh", spec, "--", "echo a | tr a b").ok().out == "b\n"
 

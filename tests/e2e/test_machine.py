@@ -45,7 +45,7 @@ class Rented:
         return ask("meet", self.folder, intent, user or m.user, token, "i-0", f"{m.address}:{m.port}", check=False)
 
     def met(self, m):
-        """sshd does at once what it was told, but a moment later."""
+        """Waits until the machine answers: sshd reloads a moment after it was told to."""
         assert m.wait_ready() == 0, m.read("/var/log/cloud-init-output.log")
         harness.wait_for(lambda: self.meet(m) == f"ours {m.host_key()}", what="the machine to answer")
 
@@ -64,7 +64,7 @@ def watched(m):
 
 
 def looks(m, more=5):
-    """So many more looks of the watch."""
+    """Lets the watch look that many more times."""
     count = lambda: m.read("/run/looks").count("\n") if m.path("/run/looks").exists() else 0
     before = count()
     harness.wait_for(lambda: m.state == "ended" or count() >= before + more, what="looks of the watch")
@@ -102,7 +102,7 @@ def test_another_machine_is_not_met(rented):
 
 
 def test_a_machine_without_user_data_is_met(rented, box):
-    """Whoever answers first, and nobody else from then on."""
+    """The first machine that answers, and no other from then on."""
     rented.data()
     public = subprocess.run(["ssh-keygen", "-y", "-f", rented.folder / "id_ed25519"], check=True, capture_output=True, text=True).stdout
     m = machine.Machine("root", [public])
@@ -119,7 +119,7 @@ def test_a_machine_without_user_data_is_met(rented, box):
 
 @pytest.mark.parametrize("how", ["systemd", "alone", "killed"])
 def test_the_deadline_comes(rented, how):
-    """Without systemd, too; and by the system's own clock where the watch is gone."""
+    """Without systemd too; and by the system's own timer if the watch is gone."""
     expires = int(time.time()) + (3600 if how == "killed" else 2)
     m = rented.boot(expires=expires, deadline="shutdown", systemd=how == "systemd", watch=how != "killed", minute_s=0.02)
     assert m.wait_ended() == "poweroff"
@@ -157,7 +157,7 @@ def test_nothing_is_armed_where_it_would_not_end_the_bill(rented, deadline, bill
 
 
 def test_a_reboot_and_an_image(rented):
-    """The deadline comes back with the machine, and does not follow an image that is made of it."""
+    """The deadline comes back with the machine, but does not follow an image of it."""
     m = rented.boot(expires=int(time.time()) + 7200, deadline="shutdown")
     assert m.wait_ready() == 0
     m.run("sh", "-c", "pkill -KILL -f '[r]hrun-machine watch'; rm -f /run/rhrun-token /run/machine/scheduled /run/looks")

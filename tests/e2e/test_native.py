@@ -1,4 +1,4 @@
-"""What launcher native does for its workers besides starting them: devices, log files, error files, the time to stop."""
+"""launcher native, besides starting its workers: devices, log files, error files, the time to stop."""
 import json
 import os
 import re

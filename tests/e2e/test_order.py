@@ -20,7 +20,7 @@ def spec_of(box, marks, setup, nodes=NODES, **more):
 
 
 def made(then, on="first", name="make"):
-    """An item that ends once the test says so, if it looks at all."""
+    """An item that waits until the test lets it end."""
     return {"name": name, "on": on, "run": f"echo {name} ${{{{ node.rank }}}} >>$LINES; until test -e $MARKS/go; do sleep 0.02; done; {then}"}
 
 
@@ -42,7 +42,7 @@ def test_what_one_node_makes_is_there_for_the_others(box, marks):
 
 
 def test_what_a_node_waits_for_is_said(box, marks, terminal):
-    """plan names it beforehand, the live view while it lasts."""
+    """plan names it beforehand, the live view while it waits."""
     spec = spec_of(box, marks, [made("touch $MARKS/shared"), {"name": "use", "run": USE}])
     held = "after make on local-0"
     for command in (["plan"], ["plan", "--offline"]):
@@ -74,7 +74,7 @@ def test_it_fails(box, marks):
 
 
 def test_killed_in_the_wait(box, marks):
-    """Who runs it again waits for the item that goes on meanwhile, and nothing is done twice."""
+    """A rerun waits for the item that still runs, and nothing is done twice."""
     spec = spec_of(box, marks, [made("touch $MARKS/shared"), {"name": "use", "run": USE}])
     r = box.start(spec)
     r.wait_text(r'step "use" waits for "make" on node "')

@@ -12,7 +12,7 @@ def spec_of(box, f, outputs, **more):
 
 
 def verdicts(r):
-    """{step: verdicts} of a plan; what runs again says why."""
+    """{step: verdicts} of a plan; a step that runs again has a reason."""
     found = {}
     for step in r.json()["steps"]:
         for v in step["verdicts"]:
@@ -99,7 +99,7 @@ def test_results_and_logs_are_found_behind_it(box, rhrun, fleet):
 
 @pytest.mark.parametrize("after", [None, 1, 2, 3, 4])
 def test_a_required_output_that_is_missing(box, rhrun, fleet, after):
-    """Status 1 names what and where; the launch is kept, whoever is killed about it, and the next run only fetches."""
+    """Status 1 names the output and the place; the launch is kept, also after a kill, and the next run only fetches."""
     f = fleet(2)
     rhrun(spec_of(box, f, [])).ok()
     spec = spec_of(box, f, [{"from": "late.txt", "to": "late/", "nodes": "all"}, {"from": "*.none", "to": "none/"}])
@@ -134,7 +134,7 @@ def test_what_ran_before_runs_again_for_a_reason(box, rhrun, fleet):
 
 
 def test_a_node_that_lost_what_the_launch_made(box, rhrun, fleet):
-    """Nothing can bring it: the message says what does, and that is true."""
+    """Nothing can bring it: the message names a way that works."""
     f = fleet(2)
     rhrun(spec_of(box, f, [])).ok()
     shutil.rmtree(f.home(1) / ".rhrun")

@@ -18,7 +18,7 @@ STAY = "while [ ! -e $HOME/go ]; do sleep 0.02; done"
 
 
 def spec_of(f, run=STAY):
-    """On node1 alone, unless something else is said."""
+    """On node1 alone by default."""
     return {"name": "o", "params": {"p": "a", "q": "b"}, "cluster": f.cluster(hosts=["node1"]), "env": {"WORD": "none"},
             "entrypoint": {"run": f'echo "$WORD ${{{{ params.p }}}} $*" >>$HOME/lines; {run}'}}
 
@@ -132,7 +132,7 @@ def test_the_same_nodes_in_another_order(box, fleet, job, rhrun):
 
 
 def test_replace_starts_another_run_elsewhere(box, fleet, job, rhrun):
-    """What the older one left on a node that is not named is left to itself."""
+    """The processes of the older run on a node that is not named are left alone."""
     f = fleet(2)
     spec = job(spec_of(f))
     started(box, f, spec)

@@ -1,4 +1,4 @@
-"""A provider that rhrun does not bring: one file of the user's, written from docs/adding-a-provider.md, and prices of it."""
+"""A provider that is not built in: one file of the user's, written from docs/adding-a-provider.md, and its prices."""
 import json
 import pathlib
 

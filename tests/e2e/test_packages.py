@@ -88,7 +88,7 @@ def output_of(box, step):
     return box.run("logs", "job.yaml", "--step", step).ok().text
 
 
-# ---- what an edit does ----
+# ---- the effects of an edit ----
 
 def test_an_edit_redoes_what_it_must_and_no_more(box, wheels, folder):
     spec = spec_of(box, python={"interpreter": real_python("venv", "ensurepip")}, requirements=["requirements.txt"], setup=[
@@ -164,14 +164,14 @@ def test_a_package_of_the_tree_is_its_files(box, wheels, folder):
 
 # ---- neighbours: one resolution ----
 
-# Is the interpreter's pip that of the wheel which ensurepip has?
+# Whether the interpreter's pip is that of ensurepip's wheel.
 SAME_PIP = "import pip, ensurepip; print(pip.__version__ == ensurepip.version())"
 UV = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
 
 
 @pytest.fixture(params=["pip", "uv"])
 def tool(request, box, wheels):
-    """What installs: the environment that makes it so, and what it says of a package that it brings."""
+    """The installing tool: the environment that selects it, and its message for an installed package."""
     if request.param == "pip":
         return no_uv(box), "Successfully installed"
     require("uv")
@@ -189,7 +189,7 @@ def markers_of(box):
 
 
 def test_neighbours_are_installed_by_one_command(box, wheels, folder, tool):
-    """One after the other, alpha would bring beta 2, and delta would put beta 1 in its place."""
+    """One after the other, alpha would bring beta 2, and delta would replace it with beta 1."""
     env, brings = tool
     spec = spec_of(box, packages=["beta"], requirements=requires(folder, one="alpha\n", two="delta\n"))
     assert started(box.run("--json", spec, env=env).ok()) == ["sync", "python", "pip:beta", "one.txt", "two.txt", "launch"]
@@ -258,7 +258,7 @@ def test_neighbours_that_differ_are_installed_one_after_the_other(box, wheels, f
 
 
 def test_everything_is_killed_while_neighbours_are_installed(box, wheels, folder):
-    """No marker says of what was not finished that it was; the next run does all of it."""
+    """No marker says that unfinished work is finished; the next run does all of it."""
     gate, built = box.dir / "gate", box.home / "built"
     os.mkfifo(gate)
     spec = spec_of(box, env={"BUILT": str(built), "GATE": str(gate)}, packages=["alpha<2", {"name": "own", "pip": ["./pkg"]}],
@@ -307,7 +307,7 @@ def test_an_index_that_cannot_be_reached(box, wheels, folder):
     assert "the package index http://127.0.0.1:9 cannot be reached from this node" in result.err, result
 
 
-# ---- an index that wants to be asked twice, and with a password ----
+# ---- an index that must be asked twice, and with a password ----
 
 class Index(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -442,7 +442,7 @@ def no_uv(box):
 
 @pytest.mark.parametrize("system", [True, False])
 def test_users_have_a_pip_in_the_venv(box, wheels, folder, system):
-    """That of the interpreter, where the venv sees it; else its own, compiled as the interpreter's is."""
+    """The interpreter's pip, if the venv sees it; else its own, compiled like the interpreter's."""
     python = real_python("venv", "ensurepip", "pip")
     (folder / "look.py").write_text("import delta, pip, sys; print(pip.__file__.startswith(sys.prefix))\n")
     spec = spec_of(box, packages=["beta"], python={"interpreter": python, "system_site_packages": system},
@@ -474,7 +474,7 @@ def test_no_venv_at_all(box, wheels, folder):
 
 
 def test_a_venv_of_ones_own(box, wheels, folder):
-    """One that is there is used and never removed; a folder that is none is refused."""
+    """An existing one is used and never removed; a folder that is no venv is refused."""
     mine = box.dir / "mine"
     subprocess.run([quick_python(box), "-m", "venv", mine], check=True, timeout=90)
     (mine / "precious").write_text("x")

@@ -118,7 +118,7 @@ def test_another_python_is_first_in_path(box, fleet, job, rhrun, remote):
 
 
 def test_an_interpreter_that_set_up_brings_goes_by_its_names_then(box, job, rhrun):
-    """Until it is there, and for a script that starts python3 itself, it is the next in PATH."""
+    """Until it exists, and for a script that starts python3 itself, the next one in PATH is used."""
     interpreter(box.work / "brought", "brought", 'exec python3 "$@"')
     (box.work / "bring.py").write_text("import os, shutil\nshutil.copy('brought', os.environ['HOME'] + '/p')\n")
     (box.work / "say.py").write_text(SAY)

@@ -14,7 +14,7 @@ import pytest
 
 from harness import check_schema, wait_for
 
-# Says how many bytes it got, and their digest; sends as many as it is asked for.
+# Prints how many bytes it got, and their digest; sends as many as requested.
 SERVER = """
 import hashlib, os, socket, sys, threading
 def serve(c):
@@ -66,7 +66,7 @@ def dial(local):
 
 
 def say(local, what="x"):
-    """What the server answers; "" where the connection is closed without an answer."""
+    """The server's answer; "" if the connection is closed without an answer."""
     try:
         with dial(local) as c:
             c.sendall(f"say {what}\n".encode())
@@ -188,7 +188,7 @@ def test_what_comes_and_goes_leaves_nothing(served):
 
 
 def test_one_that_reads_nothing_stops_no_other(served):
-    """Neither another connection nor the job's own output waits for it, and what is kept of it is bounded."""
+    """Neither another connection nor the job's own output waits for it, and its buffer is bounded."""
     f, running, _, local = served
     with dial(local) as still:
         still.sendall(b"get 200000000\n")

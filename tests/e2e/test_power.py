@@ -82,7 +82,7 @@ def disk(box):
 
 
 def kill_node(box):
-    """All that runs on the node, at once: the controller is no part of it."""
+    """All processes on the node, at once: the controller is not one of them."""
     serving, supervisors = agent_processes(box.dir)
     workers = workers_of(box.dir)
     for p in supervisors + serving + workers:
@@ -95,7 +95,7 @@ def kill_node(box):
 
 
 def marks(box, name, wait=None):
-    """A shell line that says on the node's disk and outside that the step ran, then waits for a file."""
+    """A shell line that records on the node's disk and outside that the step ran, then waits for a file."""
     line = f"echo {name} >>$HOME/lines; echo {name} >>{box.dir}/witness"
     return line + (f"; while [ ! -e {box.dir}/{wait} ]; do sleep 0.02; done" if wait else "")
 
@@ -204,7 +204,7 @@ def test_cut_after_an_end_that_nobody_saw(box, disk, survives):
 
 @pytest.mark.parametrize("survives", [False, True], ids=["unsynced-is-lost", "unsynced-survives"])
 def test_cut_and_the_state_directory_lost(box, disk, survives):
-    """Nobody knows what was settled: nothing is adopted over a reboot."""
+    """It is unknown what was settled: nothing is adopted across a reboot."""
     d = disk(box.home)
     spec = job_of(box)
     box.run(spec).ok()
@@ -288,7 +288,7 @@ def test_the_controllers_machine_loses_power(box, disk):
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 6, 8, 10, 12])
 def test_an_older_state_directory_comes_back(box, after):
-    """The state directory as of an earlier event, the nodes far ahead: what their ledgers have is adopted."""
+    """The state directory of an earlier event, the nodes far ahead: the records of their ledgers are adopted."""
     spec = box.spec({"distributed": {"nnodes": 2, "nproc_per_node": 1},
                      "setup": [{"name": n, "run": f"echo {n} >>{box.dir}/witness.${{{{ node.rank }}}}"} for n in ("one", "two")],
                      "entrypoint": {"run": "echo launch >>%s/witness.${{ node.rank }}" % box.dir}})

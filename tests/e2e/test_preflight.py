@@ -65,7 +65,7 @@ def test_one_of_three_is_cut_off(rhrun, job, hosts, no_network):
 
 
 def test_an_address_that_is_a_name(rhrun, job, hosts):
-    """It is tried as it is here. The nodes may know it otherwise, so it keeps nothing from being launched."""
+    """It is tried from here. The nodes may resolve it differently, so it prevents no launch."""
     f, head = hosts(2, "localhost")
     text = "distributed: {}\nentrypoint: {run: echo ran}\n"
     r = rhrun(job(head + text)).ok()
@@ -77,7 +77,7 @@ def test_an_address_that_is_a_name(rhrun, job, hosts):
 
 @pytest.fixture
 def strange_name():
-    """This process is called as a terminal would obey it."""
+    """The name of this process looks like commands for a terminal."""
     comm = pathlib.Path("/proc/self/comm")
     before = comm.read_text()
     comm.write_text("\033]0;a\a\033[2Jb")
@@ -128,7 +128,7 @@ def test_a_flag_that_torch_does_not_have(rhrun, job, hosts):
 
 
 def test_a_flag_on_one_node(rhrun, job, hosts):
-    """Nobody to agree with, and still no launch that can only fail. Without a look before it, the launcher says the same."""
+    """No node to agree with, and still no launch that can only fail. Without the check, the launcher says the same."""
     f, head = hosts(1)
     put_torch(f, 0, "2.5.1+cpu")
     text = head + "distributed: {launcher: torchrun, shutdown_timeout: 5%s}\nentrypoint: {module: this}\n"
@@ -159,7 +159,7 @@ def test_a_flag_with_conda(rhrun, job, hosts):
 
 
 def test_torch_of_something_that_activate_chooses(rhrun, job, hosts):
-    """Which python3 that is cannot be told: what another one has keeps nothing from being launched."""
+    """It is unknown which python3 that is: the packages of another one prevent no launch."""
     f, head = hosts(2)
     put_torch(f, 0, "2.1.0")
     put_torch(f, 1, "2.10.0")
@@ -219,7 +219,7 @@ def test_torch_that_differs(rhrun, job, hosts):
 
 
 def test_an_interpreter_that_is_not_there(rhrun, job, hosts):
-    """Said before the launch, and by doctor; of a word only where rhrun knows PATH."""
+    """Reported before the launch, and by doctor; for a bare word only if rhrun knows PATH."""
     f, head = hosts(2)
     text = head + "python: %s\ndistributed: {}\nentrypoint: {module: this}\n"
     path = os.path.join(f.dir, "python-of-one-node")
@@ -237,7 +237,7 @@ def test_an_interpreter_that_is_not_there(rhrun, job, hosts):
 
 
 def test_doctor_before_the_first_run(rhrun, job, box):
-    """There is no journal yet, and the workers' Python is asked for all the same."""
+    """There is no journal yet, but the workers' Python is asked for."""
     (box.work / "t.py").touch()
     for python in ("", "python: {venv: false}\n", "python: {interpreter: python3}\n"):
         r = rhrun("doctor", job(python + "distributed: {nproc_per_node: 2}\nentrypoint: {script: t.py}\n")).ok()
@@ -254,7 +254,7 @@ HINT = "hint: install it there, or python: {interpreter: PATH}"
     {"distributed": {"nproc_per_node": 2}, "packages": ["six"], "entrypoint": {"script": "t.py"}},
     {"setup": [{"pip": "six"}, {"run": "echo too late"}]}], ids=str)
 def test_doctor_finds_that_the_interpreter_is_missing(rhrun, job, box, keys):
-    """Of whatever starts it, set-up or workers, with `distributed` or without."""
+    """For every starter, set-up or workers, with `distributed` or without."""
     (box.work / "t.py").write_text("def f(): pass\n")
     (box.work / "r.txt").write_text("six\n")
     keys = {"entrypoint": {"run": "true"}, **keys}
@@ -267,7 +267,7 @@ def test_doctor_finds_that_the_interpreter_is_missing(rhrun, job, box, keys):
 
 
 def test_doctor_of_a_node_without_python(rhrun, job, box, no_python):
-    """Whether it counts is the job's to say."""
+    """The job decides whether it counts."""
     (box.work / "t.py").touch()
     r = rhrun("doctor", job({"entrypoint": {"run": "true"}}), env=no_python, timeout=30).ok()
     assert "the Python" not in r.out, r
@@ -277,7 +277,7 @@ def test_doctor_of_a_node_without_python(rhrun, job, box, no_python):
 
 
 def test_doctor_where_a_step_may_bring_the_interpreter(rhrun, job, box):
-    """Nothing was done yet: that is a warning. Once the step was done it is not."""
+    """Before the step was done it is a warning; afterwards it is a fault."""
     (box.work / "t.py").touch()
     spec = {"python": {"interpreter": "python9.9"}, "setup": [{"name": "own", "run": "true"}], "entrypoint": {"script": "t.py"}}
     r = rhrun("doctor", job(spec), timeout=30).ok()

@@ -24,7 +24,7 @@ def mine(box):
 
 @pytest.fixture
 def refreshed(box):
-    """Writes what was asked of a provider."""
+    """Writes the prices of a provider, as refreshed ones."""
     def write(provider, text):
         path = box.home / f".cache/rhrun/catalog/{provider}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)

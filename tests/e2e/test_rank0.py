@@ -77,7 +77,7 @@ def test_first_is_the_first_where_it_has_rank_0(box, rhrun, job):
 
 
 def test_rank_0_moves(box, rhrun, job):
-    """The last rendezvous counts: who was first before it takes its mark away."""
+    """The last rendezvous counts: the node that was first before removes its mark."""
     rhrun(job(rounds="1 0 1 0")).ok()
     assert model(box) == "0"
     assert not [p for p in job.fleet.home(2).rglob("rank0.*")]
@@ -112,7 +112,7 @@ def test_a_shared_folder_has_no_others(box, rhrun, job):
 
 
 def test_torch_without_the_rendezvous(box, rhrun, job):
-    """Nobody leaves a mark: the first node, as ever, and a word about it."""
+    """No node leaves a mark: the first node is used, as before, with a message."""
     job.agent.write_text(AGENT.replace("_rendezvous", "_meet"))
     result = rhrun(job(env={"UNMARKED": "1"}, outputs=[{"from": "out/", "required": False}])).ok()
     assert "node1: outputs come from here: no node says that rank 0 was there" in result.err, result
@@ -139,7 +139,7 @@ def test_an_output_that_is_added_later(box, rhrun, job):
 
 @pytest.mark.parametrize("after", range(1, 13))
 def test_killed_after_the_launch(box, rhrun, job, after):
-    """Each event of what follows the launch, and a state directory that is lost: what the nodes say is the same."""
+    """At each event after the launch, and with a lost state directory: the nodes tell the same."""
     path = job(WRITE + "echo $RANK >out/$RHRUN_NODE_RANK; echo launched >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.05; done")
     running = box.start(path)
     wait_for(lambda: job.fleet.all_lines() == [["launched"]] * 2, what="the launch")

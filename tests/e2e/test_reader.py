@@ -1,4 +1,4 @@
-"""A reader of rhrun's output may stand still; the job does not."""
+"""A reader of rhrun's output may stop reading; the job continues."""
 import subprocess
 
 from harness import RHRUN, TIMEOUT, wait_for
@@ -27,7 +27,7 @@ def start(box, spec, *options):
 
 
 def test_a_reader_that_stands_still_stops_nothing(box, job):
-    """A worker fails while nobody reads: the others are stopped all the same, and all that they wrote is shown in the end."""
+    """A worker fails while nobody reads: the others are stopped all the same, and all their output is shown in the end."""
     p = start(box, job(JOB))
     wait_for((box.home / "written").exists, what="all that a worker writes")
     (box.home / "fail").touch()

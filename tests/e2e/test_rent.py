@@ -36,7 +36,7 @@ def there(engine):
 
 @pytest.fixture(autouse=True)
 def nothing_else(engine):
-    """A test that fails leaves no network to the next one."""
+    """A failed test leaves no network for the next one."""
     yield
     engine.clear()
     for network in engine.docker("network", "ls", "-q", "--filter", "label=rhrun-run").split():
@@ -51,7 +51,7 @@ def test_a_whole_job(engine, box, job, rhrun):
         assert next((box.work / "results").rglob(f"out-{rank}")).read_text() == f"{rank}\n"
     assert "renting 2 × container at docker local" in r.err and "all of its machines are gone" in r.err
     assert there(engine) == []
-    r = rhrun(spec).ok()  # what is done rents nothing
+    r = rhrun(spec).ok()  # a finished job rents nothing
     assert "nothing to do" in r.err and "renting" not in r.err and "warning" not in r.err
     assert there(engine) == []
     assert json.loads(rhrun("clusters", "--json").ok().out) == []
@@ -59,7 +59,7 @@ def test_a_whole_job(engine, box, job, rhrun):
 
 
 def test_rerun_rents_again(engine, box, job, rhrun):
-    """What the machines will be is not known before: --strict refuses, and rents nothing. Else they are like those of the lock."""
+    """The machines are unknown beforehand: --strict refuses, and rents nothing. Otherwise they are like those of the lock."""
     spec = job(JOB % (cluster(), SAYS) + "workdir: .\n")
     first = rhrun(spec).ok()
     lock = json.loads(rhrun("show", "last", "--lock", "--json").ok().out)
@@ -135,7 +135,7 @@ def test_the_same_command_takes_away_what_a_killed_end_left(engine, box, job, rh
 
 
 def test_what_is_given_back_is_not_started(engine, box, job, rhrun):
-    """A create that an earlier process left half done: its container is there, and does not run."""
+    """A create that an earlier process left half done: its container exists, but does not run."""
     hasty_docker(box, ("late: 20s", "late: 2s"))
     rhrun("up", job(JOB % (cluster(), SAYS)), env={"RHRUN_TEST_RENT_KILL": "2"})
     (c,) = json.loads(rhrun("clusters", "--json").ok().out)
@@ -177,7 +177,7 @@ def test_a_run_that_comes_when_the_idle_time_is_over_rents_anew(engine, box, job
 
 
 def test_two_networks_of_one_name_are_taken_away(engine, box, job, rhrun):
-    """An engine that two processes ask at the same time makes both."""
+    """An engine that gets requests of two processes at the same time makes both."""
     spec = job(JOB % (cluster(down="never"), SAYS))
     rhrun("up", spec).ok()
     (c,) = json.loads(rhrun("clusters", "--json").ok().out)
@@ -225,7 +225,7 @@ def test_a_lost_machine_comes_back_into_the_network_of_the_others(engine, box, j
 
 
 def test_a_machine_that_is_lost_while_its_cluster_is_rented(engine, box, job, rhrun, flaky):
-    """Nobody looks when it ends, and there is no other offer."""
+    """Nobody watches when it ends, and there is no other offer."""
     spec = job(JOB % (cluster(), SAYS))
     flaky.fault("start", "late_drop", times=2, delay=2)
     up = box.start("up", spec)
@@ -324,7 +324,7 @@ def test_a_machine_that_was_lost_before_the_run_is_replaced(node, engine, box, j
     assert all(f"rank {rank} of 4: set up\n" in r.out for rank in range(4)), r
     assert machine_of(rhrun, 1 - node) == kept
     engine.docker("rm", "-f", machine_of(rhrun, node))
-    r = rhrun(spec).ok()  # what is done rents nothing
+    r = rhrun(spec).ok()  # a finished job rents nothing
     assert "nothing to do" in r.err and "renting" not in r.err and engine.docker("ps", "-q", "--no-trunc").split() == [kept]
     assert "is up" in rhrun("up", spec).ok().err and len(engine.docker("ps", "-q").split()) == 2
     rhrun(spec, "--again").ok()
@@ -472,7 +472,7 @@ def test_machines_that_are_only_out_of_reach_stay_and_the_run_goes_on(engine, bo
     run = box.start(spec)
     wait_for(lambda: "launch" in run.text)
     machines = engine.docker("ps", "-q").split()
-    # The engine shows it running still; whoever connects finds no shell.
+    # The engine still shows it running; a connection finds no shell.
     engine.docker("exec", machines[0], "mv", "/bin/sh", "/bin/sh.away")
     for p in processes_of(box.dir):
         if p.argv[:2] == ["docker", "exec"] and any(a.startswith(machines[0]) for a in p.argv):

@@ -1,4 +1,4 @@
-"""Whose account it is: credentials that run out, fail, or are another account's."""
+"""The account of a cluster: credentials that expire, fail, or belong to another account."""
 import hashlib
 import json
 import re
@@ -31,7 +31,7 @@ def told_by(box, how, token):
 
 @pytest.mark.parametrize("how", ("file", "program"))
 def test_credentials_that_run_out_are_asked_for_again(box, clouds, how):
-    """Those of a sign-on live for an hour, the job for days: its machines are given back all the same."""
+    """A sign-on lasts an hour, the job days: its machines are given back all the same."""
     cloud = clouds.start("hetzner")
     told_by(box, how, cloud.token)
     run = box.start(spec_of(box, cloud, nnodes=1, entrypoint={"run": "echo begun; until [ -e $HOME/end ]; do sleep 0.1; done"},
@@ -59,7 +59,7 @@ def test_a_program_that_tells_no_credentials(box, rhrun, clouds):
 
 
 def let_go(run):
-    """The first interrupt gives back what there is, the second lets go of it."""
+    """The first interrupt gives the machines back, the second lets go of them."""
     run.wait_text("does not prove that it is gone")
     run.signal(signal.SIGINT)
     run.wait_text("interrupted")
@@ -68,7 +68,7 @@ def let_go(run):
 
 
 def test_another_account_proves_nothing(box, rhrun, clouds):
-    """Its list is empty, and it knows none of the machines: they go on at the other one, for money."""
+    """Its list is empty, and it knows none of the machines: in the other account they continue, and cost money."""
     cloud, spec = up(box, rhrun, clouds)
     creates, other = len(cloud.of("create")), {"HCLOUD_TOKEN": OTHER}
     let_go(box.start("down", spec, env=other))

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("docker")
 
 
 def rounds(engine, count, first, jobs, show=False):
-    """The seeds of those in which something did not hold."""
+    """The seeds of the rounds that violated a rule."""
     witness, bad = rent_story.Witness(), []
 
     def one(seed):

@@ -24,7 +24,7 @@ def nodes_of(name):
     return 1 if name == "runpod" else 2  # pods reach each other only in clusters of RunPod's own
 
 
-# What happened on a machine goes home under this name. It is one file, so that no two workers of a machine race to write a copy.
+# The events on a machine go home under this name. It is one file, so that no two workers of a machine race to write a copy.
 KEEP = "mkdir -p out; ln $HOME/lines out/lines 2>/dev/null || [ out/lines -ef $HOME/lines ]"
 
 
@@ -63,7 +63,7 @@ def test_a_job_on_rented_machines(box, rhrun, clouds, name):
     assert "nothing to do" in again.err and len(cloud.instances) == n
 
 
-# What must not matter: after it the job is done, and no machine is left.
+# Faults that must not matter: afterwards the job is done, and no machine is left.
 FAULTS = (("create", "drop_before"), ("create", "drop_after"), ("create", "500_after"), ("create", "garbage"), ("create", "429"), ("create", "hide"),
           ("list", "500_before"), ("delete", "drop_after"), ("delete", "500_before"), ("key_create", "drop_after"), ("key_delete", "500_before"))
 ALWAYS = {"hetzner": (("create", "drop_after"), ("create", "429"), ("create", "hide"), ("delete", "500_before"), ("key_create", "drop_after")),
@@ -195,7 +195,7 @@ def test_a_kill_leaves_nothing_after_the_next_start(box, rhrun, clouds, name, at
 @pytest.mark.parametrize("name,what", some(("hetzner", "hang", False), ("hetzner", "late", True), ("lambda", "hang", False), ("lambda", "late", False),
                                            ("digitalocean", "late", False), ("aws", "hang", False), ("aws", "late", False), ("gcp", "late", False)))
 def test_a_create_that_outlives_its_sender(box, rhrun, clouds, name, what):
-    """Its answer never comes; or it is carried out only when the next start has already looked once, and has seen nothing."""
+    """Its answer never comes; or it is carried out only after the next start has listed once, and found nothing."""
     cloud = clouds.start(name)
     cloud.fault("create", what)
     run = box.start(spec_of(box, cloud))
@@ -210,7 +210,7 @@ def test_a_create_that_outlives_its_sender(box, rhrun, clouds, name, what):
 
 
 def test_what_no_ledger_knows_is_swept_up(box, rhrun, clouds, tmp_path):
-    """The disk with the ledgers is lost; the machines carry whose they are and until when."""
+    """The disk with the ledgers is lost; the machines carry their owner and deadline."""
     cloud, spec = up(box, rhrun, clouds)
     lost = {"RHRUN_HOME": tmp_path / "other"}
     r = rhrun("gc", "--provider", "hetzner", env=lost).ok()
@@ -258,7 +258,7 @@ def test_idle_machines_are_given_back(box, rhrun, clouds):
 
 @moto
 def test_the_deadline_ends_machines_of_a_dead_controller(box, clouds):
-    """Of a provider where a shutdown inside ends the bill."""
+    """At a provider where a shutdown from inside ends the bill."""
     cloud = clouds.start("aws")
     cloud.minute_s = 0.3  # they shut down 15 minutes after their deadline, which is the second of two ways
     run = box.start(spec_of(box, cloud, cluster={"max_hours": 0.001}, entrypoint={"run": "sleep 1000"}))
@@ -367,7 +367,7 @@ def test_an_sshd_that_starts_anew_is_awaited(box, rhrun, clouds):
     rhrun("down", spec).ok()
 
 
-# ---- what it costs ----
+# ---- costs ----
 
 def usd(rhrun, *args):
     return [row["usd"] for row in rhrun("runs", "--json", *args).ok().json()]

@@ -18,7 +18,7 @@ def swept(rhrun, name, home, user):
 
 @pytest.mark.parametrize("name", ("lambda", "runpod"))
 def test_an_owner_with_a_long_name_finds_what_is_theirs(box, rhrun, clouds, tmp_path, name):
-    """Where there are no tags the owner is in the machine's name, which has little room."""
+    """Without tags the owner is in the machine's name, which has little room."""
     cloud = clouds.start(name)
     rhrun("up", spec_of(box, cloud, nnodes=1, cluster={"down": "never"}), env={"USER": LONG, "LOGNAME": LONG}).ok()
     r = swept(rhrun, name, tmp_path / "other", ALIKE)
@@ -68,7 +68,7 @@ def test_a_damaged_ledger_is_told_and_its_machines_are_left_alone(box, rhrun, cl
     r = rhrun("gc", "--provider", "hetzner", "--all", "--yes").expect(3)
     assert len(cloud.machines()) == 2, r
     assert "keep the file: machines of this cluster may still be rented" in r.err and "left alone" in r.err, r
-    # It stands in no other cluster's way.
+    # It blocks no other cluster.
     other = spec_of(box, cloud, nnodes=1, name="other", cluster={"down": "never"})
     rhrun("up", other).expect(0)
     assert len(cloud.machines()) == 3
@@ -96,7 +96,7 @@ def test_every_region_is_asked_whatever_another_answers(box, rhrun, clouds, tmp_
 
 
 def test_what_costs_nothing_is_no_yes_to_what_costs(box, rhrun, clouds):
-    """The first offer is free; where it cannot be had the next one is rented, for money."""
+    """The first offer is free; if it is not available the next one is rented, for money."""
     cloud = clouds.start("hetzner")
     spec = spec_of(box, cloud, nnodes=1, cluster={"provider": ["docker", "hetzner"], "instance": "cpu:2", "max_price": None})
     text = spec.read_text().replace('"max_price": null,', "")
@@ -108,7 +108,7 @@ def test_what_costs_nothing_is_no_yes_to_what_costs(box, rhrun, clouds):
 
 @pytest.mark.soak
 def test_a_zone_that_does_not_answer_hides_its_machines(box, rhrun, clouds):
-    """The list comes without them, and says so: they are not gone."""
+    """The list comes without them, and says so: they do not count as gone."""
     cloud, spec = up(box, rhrun, clouds, "gcp")
     cloud.unreachable = cloud.machines()[0].facts["zone"]
     down = box.start("down", spec)

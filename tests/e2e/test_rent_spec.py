@@ -131,7 +131,7 @@ def test_alternatives_come_one_after_the_other(rented):
     assert plan["rent"]["alternative"] == 1 and len(plan["nodes"]) == 2
     text = rented(cluster, more=more, env=CREDENTIALS).ok().out
     assert "\n     1  lambda    us-south-1     2 × q3  36.00   36.00 " in text and "\n     2  gcp       us-central1-a  3 × q2  90.00" in text, text
-    # A named provider without credentials is an error, of whichever alternative it is.
+    # A named provider without credentials is an error, in every alternative.
     missing = rented(cluster, "--json", more=more, env={**CREDENTIALS, "GOOGLE_APPLICATION_CREDENTIALS": "/nonexistent"}).ok().json()
     assert "/nonexistent" in missing["rent"]["missing"]
 
@@ -167,7 +167,7 @@ def test_a_plan_without_any_credentials(rented):
 
 
 def test_the_machine_is_in_no_key(rented):
-    """Another provider, instance, region or price makes no step stale; how many nodes there are does."""
+    """Another provider, instance, region or price makes no step stale; another number of nodes does."""
     more = "distributed: {nnodes: 2, nproc_per_node: 8}\n" + ENTRY
 
     def keys(cluster, more=more):
@@ -179,7 +179,7 @@ def test_the_machine_is_in_no_key(rented):
 
 
 def test_a_finished_job_rents_nothing(rented, rhrun, box):
-    """Its launch is kept though its machines are gone."""
+    """Its launch is kept although its machines are gone."""
     rented("local", command="run", more="setup: [{run: 'true'}]\nentrypoint: {run: 'true'}\n").ok()
     r = rented("{provider: docker}", more="setup: [{run: 'true'}]\nentrypoint: {run: 'true'}\n")
     assert re.search(r"^  not needed  rent ", r.ok().out, re.M), r

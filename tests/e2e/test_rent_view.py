@@ -8,7 +8,7 @@ from test_rent_clouds import nothing_left, results, spec_of
 
 
 def rows(frame):
-    """node -> what stands behind it; of the view, as a frame shows it."""
+    """node -> the text after it; from the view, as a frame shows it."""
     return {int(n): rest.split() for n, rest in re.findall(r"(?m)^ . node (\d+) +(.*)$", frame)}
 
 
@@ -32,7 +32,7 @@ def test_each_node_has_a_line(box, terminal, clouds, columns, lines):
     assert "Ctrl-C gives the machines back" in full
     if columns >= 80:
         assert all(row[1] in {str(i.id) for i in cloud.instances} for row in rows(full).values()), full
-    # What was told stays, and nothing of the view does.
+    # Messages stay, and nothing of the view does.
     assert t.raw.count(b"\x1b[?1049h") == 0 and b"\x1b[2J" not in t.raw
     shown = t.raw.decode()
     assert all(int(up) < lines for up in re.findall(r"\x1b\[(\d+)A", shown))
@@ -43,7 +43,7 @@ def test_each_node_has_a_line(box, terminal, clouds, columns, lines):
 
 
 def test_more_nodes_than_lines(box, terminal, clouds):
-    """Those that are not ready yet are shown; the rest is a number."""
+    """The view shows nodes that are not ready yet; the rest is a number."""
     cloud = clouds.start("hetzner")
     cloud.fault("create", "stuck", times=4, after=8)
     spec = spec_of(box, cloud, nnodes=12)

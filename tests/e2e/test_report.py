@@ -35,7 +35,7 @@ entrypoint:
 
 @pytest.fixture
 def fails(rhrun, job, box):
-    """A run whose rank 2 printed what must not run, and failed; it went well when it was started again."""
+    """A run whose rank 2 printed hostile text, and failed; it ended well after a restart."""
     (box.home / "evil").write_bytes(b"Traceback\n" + EVIL.encode() + b"\n\x1b[2J\x1b]0;evil\x07bell \xff\xfe bytes\n" + b"x" * (1 << 20) + b"\n")
     spec = job(FAILS)
     rhrun(spec).ok()
@@ -153,7 +153,7 @@ entrypoint:
     assert said.count("wrong") == 1
     rows = list(csv.DictReader(io.StringIO(rhrun("metrics", "last", "--csv").ok().out)))
     assert {r["point"] for r in rows} == set(points) and len(rows) == 24
-    # the one that failed alone is done again; the others are kept, with what they printed
+    # only the failed point is done again; the others are kept, with their output
     (box.home / "go").touch()
     rhrun(spec).ok()
     (again,) = data(rhrun, spec)
@@ -186,7 +186,7 @@ def test_where_a_run_comes_from(rhrun, box):
     assert said["commit"] == git("rev-parse", "HEAD") + " on trunk, with changes that were not committed"
     assert re.search(r"tree [0-9a-f]{40} .*, 1 file", said["files of workdir"])
     assert "hunter2" not in json.dumps(run)
-    # who printed nothing is in the table all the same
+    # workers without output are in the table too
     assert [(r[0], r[3], r[6]) for r in run["ranks"]] == [(0, 0, 1), (1, 0, 0), (2, 1, 0), (3, 1, 0)]
 
 
@@ -244,7 +244,7 @@ def test_in_a_browser(rhrun, fails, box, page):
             assert "evil" not in page.ask("document.title")
             assert page.ask("document.images.length") == 0
     page.open(box.work / "one.html")
-    # what failed is what the log shows first; the search finds the line, as text
+    # the log shows the failure first; the search finds the line, as text
     assert "onerror" in page.ask("document.querySelector('#logs .log').textContent")
     page.ask("(() => { const i = document.querySelector('#logs input'); i.value = 'ONERROR'; i.dispatchEvent(new Event('input')); })()")
     page.ask("new Promise(done => setTimeout(done, 200))")

@@ -13,7 +13,7 @@ def mark(word):
 
 
 def where(result):
-    """worker -> what it said."""
+    """worker -> its output."""
     return dict(re.findall(r"^(\w+\[\d+\]@\S+): (.*)$", result.out, re.M))
 
 
@@ -40,7 +40,7 @@ def test_two_clusters_and_a_node_of_both(box, fleet):
 
 
 def test_a_role_beside_the_jobs_cluster(box, fleet):
-    """The job's nodes come first, the role's behind them; the job's packages are not for it."""
+    """The job's nodes come first, then the role's; the role does not get the job's packages."""
     f = fleet(2)
     (box.work / "clusters").mkdir()
     box.spec(part(f, 2), "clusters/tools.yaml")

@@ -34,7 +34,7 @@ def spec_of(box, roles, **more):
 
 
 def seen(result):
-    """role -> what its worker said of its Python."""
+    """role -> its worker's report on its Python."""
     return dict(re.findall(r"^(\w+)\[0\]@\S+: (.*)$", result.out, re.M))
 
 

@@ -109,7 +109,7 @@ def test_plan_and_logs_name_roles(box, job):
     assert {(x["role"], x["role_rank"], x["rank"]) for x in lines} == {("t", 0, 0), ("t", 1, 1), ("t", 2, 2), ("n", 0, 3)}
 
 
-# ---- what starts when ----
+# ---- the order of starts ----
 
 def ordered(port):
     listen = f"exec python3 -m http.server {port} --bind 127.0.0.1"
@@ -165,7 +165,7 @@ def test_a_controller_that_dies_in_between(box, job, killed):
 
 
 def test_what_joins_a_launch_that_was_found_has_its_run_id(box, job):
-    """The state directory is lost while the first role runs: who starts the second is another run, of the same launch."""
+    """The state directory is lost while the first role runs: another run starts the second role, of the same launch."""
     path = job(spec({"data": runs("echo data $RHRUN_RUN_ID >>$HOME/lines; echo begun; " + wait_file("go")),
                      "trainer": runs("echo trainer $RHRUN_RUN_ID >>$HOME/lines", after={"data": "done"})}))
     running = box.start(path)

@@ -77,7 +77,7 @@ entrypoint:
 
 
 def test_what_was_ignored_is_known_on_the_nodes(job, box):
-    """The state directory is lost, whenever: a launch that ended well by the rules is not done again."""
+    """The state directory is lost, at any time: a launch that ended well by the rules is not done again."""
     spec = job("name: l\n" + GRID % 0 + """
 failure_rules: [{match: {exit_status: 3}, action: ignore}]
 entrypoint: {run: 'echo "$RANK" >>$HOME/lines; if [ "$RANK" = 1 ]; then exit 3; fi', epilog: 'echo epilog >>$HOME/lines'}

@@ -33,7 +33,7 @@ def events(rhrun, kind):
 
 
 def of_node(f, i):
-    """What runs on node i: agents, supervisors, workers."""
+    """The processes on node i: agents, supervisors, workers."""
     home = str(f.home(i)).encode()
     return [p for p in processes_of(f.home(i)) if p.environ.get(b"HOME") == home and (p.attempt or is_agent(p))]
 
@@ -87,7 +87,7 @@ def test_a_lost_node_is_waited_for(rhrun, box, pair, how):
 
 
 def test_the_first_nodes_loss_is_no_other(rhrun, box, pair):
-    """There the others meet, and the port is asked for."""
+    """The others meet there, and the port is requested from it."""
     f = pair
     r = box.start(f.job([{"match": {"event": "node_lost"}, "action": "restart", "times": 1}]), env=HOOKS)
     r.wait_text(r"(?s)ready.*ready")
@@ -101,7 +101,7 @@ def test_the_first_nodes_loss_is_no_other(rhrun, box, pair):
 
 
 def test_a_lost_node_fails_the_job(rhrun, box, pair):
-    """What runs there is stopped when it is reached again, and nothing of the failed launch is taken for done."""
+    """Its processes are stopped when it is reached again, and nothing of the failed launch counts as done."""
     f = pair
     spec = f.job([{"match": {"event": "node_lost"}, "action": "fail"}], max_restarts=3)
     r = box.start(spec, env=HOOKS)
@@ -156,7 +156,7 @@ def test_all_of_a_node_is_told_workers_first(rhrun, box, pair):
 
 
 def test_a_machine_that_goes_down_in_order(rhrun, box, pair):
-    """The connection ends before the word is out. The node's record tells it, once it is back."""
+    """The connection ends before the notice is sent. The node's record has it, once the node is back."""
     f = pair
     r = box.start(f.job([{"match": {"event": "preempted"}, "action": "restart", "times": 1}]),
                   env={**HOOKS, "RHRUN_RECONNECT_MS": "60000"})
@@ -174,7 +174,7 @@ def test_a_machine_that_goes_down_in_order(rhrun, box, pair):
 
 
 def test_preempted_and_lost(rhrun, box, pair):
-    """The next generation needs the node, which stays away: that is for the other rule."""
+    """The next generation needs the node, which stays away: the other rule decides."""
     f = pair
     r = box.start(f.job([{"match": {"event": "preempted"}, "action": "restart", "times": 1, "backoff": "3s"},
                          {"match": {"event": "node_lost"}, "action": "fail"}]), env=HOOKS)

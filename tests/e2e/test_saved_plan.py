@@ -30,7 +30,7 @@ def test_exactly_that(box, saved):
     assert "the plan still holds" in box.run("apply", "--dry-run", saved).ok().err and not box.lines()
     box.run("apply", saved, cwd="/").ok()
     assert box.lines() == ["prep", "one", "it's"]
-    # What is kept now was to be run: that moved.
+    # A kept step was to be run: that changed.
     r = box.run("apply", saved).expect(2)
     assert "step prep on node 0: keep, was: run" in r.err and len(box.lines()) == 3
 
@@ -79,7 +79,7 @@ def test_hostile_files(box, saved):
 
 
 def test_again_of_a_node(box, fleet):
-    """What nodes hold is part of the plan: with --again, and where a node has lost what it had."""
+    """The state of the nodes is part of the plan: with --again, and if a node has lost its state."""
     f = fleet(1)
     spec = box.spec({"name": "far", "cluster": f.cluster(), "setup": [{"name": "prep", "run": "echo p >> $HOME/lines"}],
                      "entrypoint": {"run": "echo far >> $HOME/lines"}})

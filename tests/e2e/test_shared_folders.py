@@ -34,7 +34,7 @@ class Island:
                               check=True, text=True, **options).stdout
 
     def left(self, uid):
-        """What uploads of that user have left in the shared folders."""
+        """Files of that user's uploads in the shared folders."""
         return self.call("find", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", 1, "-name", ".rhrun-agent-*", "-user", uid).split()
 
     def end(self):
@@ -47,7 +47,7 @@ class Island:
 def island(box, monkeypatch):
     harness.require("mount")
     harness.require("setpriv")
-    # What runs there lies in the box: this checkout may be in /tmp.
+    # The programs there are in the box: this checkout may be in /tmp.
     shutil.copy(harness.RHRUN, box.dir / "rhrun")
     shutil.copy(harness.ROOT / "tests/fleet", box.dir / "fleet")
     monkeypatch.setattr(harness, "RHRUN", box.dir / "rhrun")
@@ -81,7 +81,7 @@ def attacker(box, island):
     played = []
 
     def start():
-        # Ahead of the others: he must see a name before it is used.
+        # With a higher priority: he must see a name before it is used.
         played.append(subprocess.Popen(["nice", "-n", "-10", *island.prefix, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
                                         str(program), str(folder)], stdout=subprocess.PIPE))
         assert played[0].stdout.readline() == b"ready\n"
@@ -96,7 +96,7 @@ def attacker(box, island):
 
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.soak)])
 def test_another_user_of_the_node_runs_nothing(box, island, rhrun, job, fleet_there, attacker, times):
-    """Each of his attacks was played so many times."""
+    """Each of his attacks was played that many times."""
     nodes = fleet_there(1)
     spec = job({"cluster": nodes.cluster(), "entrypoint": {"run": "true", "always": True}})
     folder = attacker()
@@ -124,7 +124,7 @@ printf '%s' "$last" >"$RHRUN_TEST_BOX/script"
 
 @pytest.fixture
 def script(box, rhrun, job):
-    """What rhrun has a node run, as sshd gets it."""
+    """The text that rhrun has a node run, as sshd gets it."""
     (box.dir / "bin").mkdir()
     (box.dir / "bin/ssh").write_text(SSH)
     (box.dir / "bin/ssh").chmod(0o755)
@@ -133,7 +133,7 @@ def script(box, rhrun, job):
     return (box.dir / "script").read_text()
 
 
-# What stands behind /bin/sh on a Linux somewhere.
+# Shells that are /bin/sh on some Linux.
 SHELLS = [["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"], ["mksh"]]
 
 
@@ -174,7 +174,7 @@ def test_an_upload_that_breaks_off_is_not_run(box, script, shell):
 
 
 def test_a_connection_that_dies_in_the_upload_leaves_no_file(box, island, rhrun, job, fleet_there):
-    """Between rhrun and sshd: what passes on so many bytes, and no more."""
+    """Between rhrun and sshd: passes that many bytes, and no more."""
     nodes = fleet_there(1)
     cut = box.dir / "cut.py"
     cut.write_text("""import os, select, socket, sys

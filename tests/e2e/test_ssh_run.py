@@ -65,7 +65,7 @@ def test_on_replaces_the_cluster(fleet, job, rhrun, box):
 
 
 def test_a_host_was_replaced_by_another_machine(fleet, job, rhrun):
-    """A new disk has no ledger: what the journal holds is not true there."""
+    """A new disk has no ledger: the journal's records are not true there."""
     f = fleet(2)
     spec = job(spec_text(f.cluster()))
     rhrun(spec).ok()

@@ -30,7 +30,7 @@ def kill_all(found):
         os.kill(p.pid, signal.SIGKILL)
 
 
-# ---- hosts that go ----
+# ---- hosts that disappear ----
 
 def test_a_frozen_host_is_found_named_and_reattached(box, fleet):
     f = fleet(2)
@@ -107,7 +107,7 @@ def test_the_serving_agent_is_killed(box, fleet, where):
 
 @pytest.mark.parametrize("both", [False, True], ids=["supervisor", "supervisor-and-agent"])
 def test_the_supervisor_is_killed(box, rhrun, both):
-    """What it did is not known: that is said, its processes are ended, and it is never taken for success."""
+    """Its result is unknown: rhrun says so, ends its processes, and never takes it for success."""
     spec = box.spec(waiting_job(stop=box.dir / "stop"))
     r = box.start(spec)
     r.wait_text("ready")
@@ -134,7 +134,7 @@ def test_a_setup_step_of_unknown_outcome_can_be_made_to_stop(box, rhrun):
 
 
 def test_power_loss_between_start_and_end(box, rhrun):
-    """A changed boot id: what was live is unknown, what was settled holds."""
+    """A changed boot id: live work is unknown, settled work holds."""
     spec = box.spec({"setup": [{"name": "s", "run": "echo s >>$HOME/lines"}],
                      "entrypoint": {"run": "echo launch >>$HOME/lines; [ -e $HOME/quick ] || { echo ready; sleep 600; }"}})
     r = box.start(spec)
@@ -216,7 +216,7 @@ def test_nodes_that_share_one_home(box, fleet, rhrun):
         assert f.lines(1, f"lines.{node}") == ["s", "launch", "launch"]
 
 
-# ---- nodes as they come ----
+# ---- odd nodes ----
 
 def test_a_node_without_bash(box):
     require("mount")

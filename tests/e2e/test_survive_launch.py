@@ -22,7 +22,7 @@ def spec_of(f, run, each=2, **distributed):
     return {"name": "s", "cluster": f.cluster(), "distributed": {"nproc_per_node": each, **distributed}, "entrypoint": {"run": run}}
 
 
-# ---- workers that do not want to end ----
+# ---- workers that refuse to end ----
 
 def test_stubborn_workers_and_daemons_are_gone_before_the_restart(box, fleet):
     """TERM ignored by all, a daemon of each in a session of its own: none of the first start sees the second."""
@@ -164,7 +164,7 @@ def test_gpus_on_nodes_that_have_none(box, fleet, launcher):
 
 
 def test_torch_of_a_venv_that_differs(box, fleet):
-    """What is installed in the job's own venv on each node counts, not what is beside the node's python3."""
+    """The packages of the job's own venv on each node count, not those of the node's python3."""
     f = fleet(2)
     for i, version in ((1, "2.4.1"), (2, "2.5.0")):
         python = f.home(i) / "venv/bin/python"

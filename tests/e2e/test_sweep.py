@@ -83,7 +83,7 @@ def test_a_point_that_fails_stops_no_other_and_is_tried_again_alone(box, rhrun):
 
 
 def test_the_last_lines_of_a_point_have_its_name(box, rhrun):
-    """Where much was said since it failed, its lines are told again."""
+    """If much was printed since it failed, its lines are printed again."""
     spec = sweep(box, "if [ ${{ params.i }} = 1 ]; then echo oh no; exit 3; elif [ ${{ params.i }} = 2 ]; then seq 1 300; fi", per_node=1)
     r = rhrun(spec).expect(1)
     assert re.search(r"^rhrun: last lines of i=1 on local:\noh no$", r.err, re.M), r
@@ -118,7 +118,7 @@ def test_workers_of_a_point_meet(box, rhrun):
 
 
 def test_plan_says_why_a_point_runs(box, rhrun):
-    """A new one without a reason; one that failed, was stopped, or reads something else now, with it."""
+    """A new point without a reason; one that failed, was stopped, or now reads something else, with it."""
     text = ("name: s\nparams: {x: 0.5}\nsweep: {matrix: {x: [VALUES]}}\n"
             "entrypoint: {run: 'x=${{ params.x }}; [ $x != 3 ] || exit 5; [ $x != 4 ] || { touch $HOME/on; sleep 60; }'}\n")
     spec = box.spec(text.replace("VALUES", "0.001, 2, 3, 4"))
@@ -170,7 +170,7 @@ def test_over_hosts(box, rhrun, fleet):
 
 
 def killed(box, rhrun, fleet, points, hosts, kills, seed):
-    """Kills rhrun at random instants; each point's effect is there once in the end."""
+    """Kills rhrun at random moments; in the end each point's effect is there once."""
     chance = random.Random(seed)
     f = fleet(hosts)
     spec = sweep(box, APPEND + "; sleep 0.05", {"i": list(range(points))}, cluster=f.cluster(), per_node=2, setup=[{"name": "s", "run": "echo s >>$HOME/setup"}])
@@ -302,7 +302,7 @@ def test_last_metrics_are_kept_with_the_end(box, rhrun):
     assert sorted(json.loads(e["metrics"])["loss"] for e in ends) == [1.5, 2.5] and all(json.loads(e["metrics"])["acc"] == "nan" for e in ends), ends
 
 
-# ---- what people see of it ----
+# ---- the user's view ----
 
 def hint(r):
     """The command that a failed run names, as words."""

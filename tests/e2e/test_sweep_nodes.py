@@ -11,7 +11,7 @@ import pytest
 
 from harness import wait_for, workers_of
 
-# A worker says who it is, waits until the others of its point have said so too, then says that it is done.
+# A worker prints its id, waits until the others of its point have done so too, then prints that it is done.
 MEET = """
 me=$ALL/${{ params.i }}
 mkdir -p $me
@@ -125,7 +125,7 @@ def test_killed_at_forty_instants(box, rhrun, fleet, seed):
 
 
 def test_a_lost_state_directory(box, rhrun, fleet):
-    """What is done on all nodes is found there, and a point that runs on all its nodes is attached to."""
+    """Work that is done on all nodes is found there, and a point that runs on all its nodes is attached to."""
     f = fleet(2)
     spec = sweep(box, MEET + "[ ${{ params.i }} != 1 ] || until [ -e $ALL/go ]; do sleep 0.05; done\necho $RANK >>$me/done\n", points=3,
                  cluster=f.cluster())

@@ -19,7 +19,7 @@ CRASHES = int(os.environ.get("RHRUN_TEST_SYNC_CRASHES", 8))
 
 
 def entry(path):
-    """What two trees are compared by: kind, x bit, content."""
+    """Trees are compared by this: kind, x bit, content."""
     st = os.lstat(path)
     if stat.S_ISLNK(st.st_mode):
         return "link", os.readlink(path)
@@ -94,10 +94,10 @@ def many(folder, count, size, seed):
         put(folder, f"d{i % 7}/e{i % 3}/f{i}.bin", source.randbytes(source.randrange(size)))
 
 
-# ---- what is in it ----
+# ---- contents of a tree ----
 
 def hard_tree(src, home):
-    """A repository with everything that decides what git sees."""
+    """A repository with everything that affects what git sees."""
     git(src, "init", "-q", home=home)
     put(src, ".gitignore", "*.log\n!keep.log\n/build/\n*.tmp\ntracked-but-ignored\n")
     put(src, "a/.gitignore", "!special.tmp\n/only-here\n")
@@ -166,7 +166,7 @@ def test_the_spec_and_what_comes_home_are_no_part_of_it(box, rhrun, src):
 
 
 def test_a_folder_that_is_reached_through_links(box, rhrun, src):
-    """The spec lies in a linked folder, what comes home goes to another one: it is the job's own for all that."""
+    """The spec is in a linked folder, outputs go to another one: it still counts as the job's own."""
     os.symlink("src", box.work / "link")
     (box.dir / "disk").mkdir()
     os.symlink(box.dir / "disk", src / "results")
@@ -225,7 +225,7 @@ def test_files_go_elsewhere(box, rhrun, fleet, src):
     assert (home / "conf/renamed").read_text() == (home / "into/one").read_text() == "3"
 
 
-# ---- what is sent ----
+# ---- sent files ----
 
 def test_one_changed_file(box, rhrun, fleet, src):
     f = fleet(1)
@@ -429,7 +429,7 @@ def test_outputs_of_a_failed_launch(box, rhrun, fleet, src, when, there):
 
 
 def test_nothing_is_written_outside_of_to(box, rhrun, fleet, src):
-    """First a link that leads out comes home, then a folder of that name with a file in it: it must not go through the link."""
+    """A link that leads out comes home, then a folder of that name with a file: it must not go through the link."""
     f = fleet(1)
     outside = box.dir / "outside"
     outside.mkdir()
@@ -457,7 +457,7 @@ def test_restore_puts_back_what_a_new_node_lacks(box, rhrun, fleet, src):
     assert (box.work / "saved/n").read_text() == "3\n"
 
 
-# ---- what it survives ----
+# ---- kills ----
 
 def bytes_below(folder):
     total = 0

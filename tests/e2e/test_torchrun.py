@@ -283,7 +283,7 @@ ALL = {
 
 
 def recorder(box, torch_version):
-    """An interpreter that writes its arguments down, with a torch of that version beside it."""
+    """An interpreter that records its arguments, with a torch of that version."""
     program = box.dir / "python"
     program.write_text(RECORD)
     program.chmod(0o755)
@@ -298,7 +298,7 @@ PARSE = ("from torch.distributed.run import get_args_parser\nimport json, sys\n"
 
 
 def check_flags(box, version, parse):
-    """All that torch of that version has, said in a spec, comes out of its parser; parse: words before argv's JSON on stdin."""
+    """All flags of that torch version, given in a spec, come out of its parser; parse: words before argv's JSON on stdin."""
     table = (ROOT / f"tests/fixtures/torchrun/{'.'.join(version.split('.')[:2])}.txt").read_text()
     has = {line.split()[0] for line in table.splitlines() if not line.startswith("#")}
     keys = {k: v for k, v in ALL.items() if k in has}

@@ -35,7 +35,7 @@ def test_a_trace_is_played(box):
 
 
 def test_what_comes_home_is_played(box):
-    """Files, none where some may be missing, none where one has to be; then all of it is there, and the launch is kept."""
+    """Files: none while some may be missing, none while one must be; then all are there, and the launch is kept."""
     trace = box.dir / "trace"
     path = box.spec({"outputs": [{"from": "~/out/", "to": "a", "every": "100ms"}, {"from": "~/late", "to": "b"},
                                  {"from": "~/never", "to": "c", "required": False}],

@@ -69,7 +69,7 @@ def world():
 
 
 def init(folder, config=b""):
-    """What `git init` makes, without a process."""
+    """The files of `git init`, without a process."""
     git = folder / ".git"
     for name in ("objects", "refs/heads", "info"):
         (git / name).mkdir(parents=True)
@@ -230,7 +230,7 @@ def build(rng, world):
 
 
 def change(rng, world, folders, fold):
-    """Something that a table of the last scan must not hide."""
+    """A change that a table of the last scan must not hide."""
     for _ in range(rng.randint(1, 4)):
         what = rng.random()
         folder = rng.choice(folders)
@@ -269,7 +269,7 @@ def test_random_trees(first):
 
 
 def compare_folder(world, folder):
-    """A folder inside a repository. One that is ignored itself is taken as if there were none."""
+    """A folder inside a repository. If the folder itself is ignored, the repository is not considered."""
     name = os.fsencode(os.path.relpath(folder, world.root))
     ignored = world.git("check-ignore", "--no-index", "-q", "--", os.fsdecode(name), check=False).returncode == 0
     if ignored:

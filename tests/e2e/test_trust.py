@@ -81,7 +81,7 @@ def test_yaml_of_the_spec_s_own_repository_is_quoted(rhrun, job, box):
 
 
 def test_a_home_that_is_a_repository_is_not_the_spec_s(rhrun, job, box):
-    """Who keeps dotfiles in git has a .git above everything."""
+    """A user who keeps dotfiles in git has a .git above everything."""
     (box.home / ".git").mkdir()
     (box.home / "token.yaml").write_text(f"{SECRET}: x\n")
     jobs = box.home / "stranger"
@@ -171,7 +171,7 @@ def test_a_fifo_in_a_repository_is_refused_at_once(rhrun, job, box, name):
     assert "is not a file" in r.err, r
 
 
-# ---- what only looks runs nothing that the spec names ----
+# ---- commands that only look run nothing that the spec names ----
 
 LOOKS = [["validate"], ["show"], ["plan", "--offline"], ["plan"], ["doctor"], ["plan", "--files"]]
 
@@ -210,7 +210,7 @@ def commands(box):
                                    "inner quotes", "KnownHostsCommand", "LocalCommand", "Include", "PKCS11Provider",
                                    "IdentityAgent", "SendEnv", "unknown"])
 def test_looking_runs_no_command_of_an_ssh_config(rhrun, job, box, fleet, which, transport):
-    """And says in which line it stands, and how to go on."""
+    """And names the line, and how to continue."""
     require("ssh")
     f = fleet(1)
     config = box.work / "ssh_config"
@@ -316,7 +316,7 @@ def test_looking_runs_nothing_that_git_s_configuration_names(rhrun, job, box):
 
 @pytest.fixture
 def forge(box):
-    """An https server that wants a password of whoever asks: its port, its certificate and what it was asked."""
+    """An https server that requires a password: its port, its certificate and the requests."""
     require("openssl")
     key, cert = box.dir / "key.pem", box.dir / "cert.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",

@@ -63,7 +63,7 @@ def test_arguments_are_part_of_it(box, job, rhrun):
 
 
 def test_a_run_that_is_named_needs_none(runs, rhrun):
-    """Of one run nothing is left to choose, and what would be ignored is refused."""
+    """With one run there is nothing to choose, and an option without effect is refused."""
     run = runs["-p lr=0.2"]
     for command in ("result", "status", "logs", "show"):
         for word in ([run], ["last"], []):
@@ -75,7 +75,7 @@ def test_a_run_that_is_named_needs_none(runs, rhrun):
 
 
 def test_the_open_run_of_another_variant_is_left_alone(box, job, rhrun):
-    """cancel with the params of a run that has ended does not stop the one that is at work."""
+    """cancel with the params of a run that has ended does not stop the active one."""
     spec = job({"name": "v", "params": {"n": 1},
                 "entrypoint": {"run": "touch $HOME/began-${{ params.n }}; while [ ! -e $HOME/go-${{ params.n }} ]; do sleep 0.02; done"}})
     (box.home / "go-1").touch()

@@ -122,7 +122,7 @@ def test_64_nodes(box, terminal, columns, rows):
     t.pump()
     assert t.rc == 0, t.display()
     assert re.search(r"prepare +.*64/64", t.display()), t.display()
-    # Lines of the view are rewritten in place: whatever the last frame says stands there once.
+    # Lines of the view are rewritten in place: each text of the last frame is there once.
     assert len(re.findall(r"^ .*\bprepare\b", t.display(), re.M)) == 1, t.display()
 
 
@@ -473,7 +473,7 @@ def test_what_set_up_says_stands_there_while_it_runs(box, terminal):
 
 
 def hanging(nodes, who):
-    """Set-up that ends everywhere but on some nodes, and there once the test says so."""
+    """Set-up that ends on all nodes but some, and on those once the test says so."""
     return {"name": "hang", "setup": [{"name": "prepare", "run": "true"},
                                       {"name": "packages", "run": f"echo reading lists; case $RHRUN_NODE_RANK in {who}) ;; *) exit 0;; esac; "
                                        "echo waiting for lock 1234567890123456789012345678901234567890 /var/lib/dpkg/lock; "
@@ -498,7 +498,7 @@ def test_the_node_that_hangs_is_shown(box, terminal, nodes, columns, rows):
 
 def test_more_nodes_hang_than_there_is_room_for(box, terminal):
     def told(shown):
-        """How many nodes have a row, and how many are told of in all."""
+        """How many nodes have a row, and how many are reported in all."""
         rows = re.findall(r"^ +local-\d+ +\d+ s: ", shown, re.M)
         others = re.search(r"also waiting for: ((?:local-\d+, )*local-\d+) \(and (\d+) more\)", shown)
         return len(rows), len(rows) + len(others[1].split(", ")) + int(others[2]) if others else 0
@@ -531,7 +531,7 @@ def test_how_far_files_are(box, terminal, fleet):
 
 
 def test_how_long_files_take_at_80_columns(box, terminal, fleet):
-    """What is left of the time counts more than the speed where both do not fit."""
+    """The remaining time has priority over the speed if both do not fit."""
     f = fleet(2)
     (box.work / "src").mkdir()
     (box.work / "src/big").write_bytes(os.urandom(1 << 20) * 250)
@@ -572,7 +572,7 @@ class SlowRoad:
 
 
 def test_how_long_files_will_take(box, terminal, fleet):
-    """What is left, by the speed that is shown."""
+    """The remaining time, by the shown speed."""
     f = fleet(1)
     road = SlowRoad(f.port(1))
     config = box.dir / "slow_config"

@@ -48,7 +48,7 @@ def test_each_commit_once(box):
     stop(w)
     s = status(box)
     assert (s["commit"], s["state"], s["exit_status"], s["branch"]) == (second, "done", 0, "main")
-    # A new one knows what was applied; what came meanwhile it applies.
+    # A new one knows the applied commit, and applies the commits since.
     w = box.start("watch", *FAST, "--branch", "main", bare)
     w.wait_text("watching main")
     third = edit(top, bare, "three")
@@ -75,7 +75,7 @@ def test_a_fetch_that_fails_is_tried_again(box):
 
 
 def test_failed_commits(box):
-    """One with a job that fails is tried again; one that is no set of specs is not."""
+    """A commit with a failing job is tried again; one without a valid set of specs is not."""
     top, bare = repository(box)
     bad = "name: bad\nentrypoint: {run: 'test -e $HOME/good'}\n"
     box.spec(bad, "work/jobs/bad.yaml")
