@@ -136,6 +136,8 @@ metrics: [{name: loss, pattern: 'loss=(?<value>\\S+)'}]
 entrypoint:
   run: |
     for i in 1 2 3; do echo loss=$i.${{ params.lr }}$RANK; done
+    [ $RANK = 1 ] || [ "${{ point }}" != "lr=2,kind=a" ] || touch "$HOME/said"
+    while [ "${{ point }}" = "lr=2,kind=a" ] && [ ! -e "$HOME/said" ]; do sleep 0.02; done
     [ $RANK = 0 ] || [ "${{ point }}" != "lr=2,kind=a" ] || [ -e "$HOME/go" ] || { echo wrong >&2; exit 3; }
 """)
     rhrun(spec).expect(1)
