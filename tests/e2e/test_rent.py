@@ -204,6 +204,7 @@ def two_networks(engine, box, spec, flaky):
     return box.run("up", spec)
 
 
+@pytest.mark.soak
 def test_a_network_that_comes_late_ends_no_start(engine, box, job, rhrun, flaky):
     spec = job(JOB % (cluster(down="never"), SAYS))
     two_networks(engine, box, spec, flaky).ok()
@@ -355,7 +356,8 @@ def test_a_machine_that_was_lost_under_a_run_whose_controller_was_killed(node, e
     assert there(engine) == []
 
 
-@pytest.mark.parametrize("event", [4] + [pytest.param(i, marks=pytest.mark.soak) for i in (1, 2, 3, 5, 6)])
+@pytest.mark.soak
+@pytest.mark.parametrize("event", range(1, 7))
 def test_killed_while_a_lost_machine_is_replaced(event, engine, box, job, rhrun):
     spec = job(JOB % (cluster(), WAITS))
     run = box.start(spec)

@@ -162,6 +162,7 @@ def test_a_host_that_comes_late(box, job, fleet):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_controller_is_killed_while_a_host_comes(box, job, fleet):
     f = fleet(3)
     f.stop(3)

@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 300, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
+enum { SEEDS = 150, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
 
 struct world {
     struct sim_job *job;
