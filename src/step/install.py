@@ -51,12 +51,13 @@ class Dist:
         except OSError:
             return ""
 
-    def url(self):
-        """The origin of a package that did not come from an index (PEP 610)."""
+    def origin(self):
+        """direct_url.json of a package that did not come from an index (PEP 610); {}: it did."""
         try:
-            return json.loads(self.says("direct_url.json") or "{}").get("url")
-        except (ValueError, AttributeError):
-            return None
+            said = json.loads(self.says("direct_url.json") or "{}")
+        except ValueError:
+            said = {}
+        return said if isinstance(said, dict) else {}
 
 
 def dists():
@@ -130,11 +131,15 @@ def is_place(url, places):
     return False
 
 
-def left(one, before, after, together):
+def changes(before, after):
+    """The names of packages that are new, or have another version."""
+    return {n for n, d in after.items() if n not in before or before[n].version != d.version}
+
+
+def left(one, changed, after, together):
     """name -> version of the requested packages and all that they need; of all packages, if that cannot be determined."""
     names, places = wanted(requirement_lines(one))
-    from_places = {n for n, d in after.items() if is_place(d.url(), places)} if places else set()
-    changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
+    from_places = {n for n, d in after.items() if is_place(d.origin().get("url"), places)} if places else set()
     if places and not from_places and not changed:
         return {n: d.version for n, d in after.items()}
     if together and len(from_places) >= len(places):
@@ -232,7 +237,7 @@ def downloads(path):
 def source_of(dist):
     """From direct_url.json (PEP 610): the address, and for a repository the commit; {}: it came from an index."""
     try:
-        said = json.loads(dist.says("direct_url.json") or "{}")
+        said = dist.origin()
         url = said.get("url")
         if not url:
             return {}
@@ -426,10 +431,9 @@ def tool(now, items, report):
     sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
 
 
-def conflicts(before, after):
+def conflicts(changed, after):
     """Prints the packages that no longer suit others, in pip's words. pip itself checks all packages after each installation,
     which takes a quarter of its time (so --no-warn-conflicts). Here it checks only if an old package needs a changed one."""
-    changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
     if not any(d.needs & changed for n, d in after.items() if n not in changed) or not importlib.util.find_spec("pip"):
         return
     check = subprocess.run([sys.executable, "-m", "pip", "check", "--disable-pip-version-check"], stdout=subprocess.PIPE,
@@ -482,12 +486,13 @@ def main():
     importlib.invalidate_caches()
     site.main()  # for new folders and .pth files
     after = dists()
-    conflicts(now, after)
+    changed = changes(now, after)
+    conflicts(changed, after)
     write_installed(report, now, after)
     if os.path.exists(report):
         os.unlink(report)
     for one in sorted(items, key=lambda one: one is item):  # its own last
-        write_marker(one, left(one, now, after, len(items) > 1))
+        write_marker(one, left(one, changed, after, len(items) > 1))
     return 0
 
 
