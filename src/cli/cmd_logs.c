@@ -75,16 +75,10 @@ static int read_node(struct cli *c, const struct state *s, const struct state_ru
             return 0;
         }
     error_set(err, ERROR_USAGE, "run %s has no node \"%s\"", run->id, word);
-    struct buf b = {0};
     const char **names = arena_array(c->arena, run->node_count + 1, sizeof *names);
     for (uint32_t n = 0; n < run->node_count; n++)
         names[n] = n < s->node_count && s->nodes[n].host ? s->nodes[n].host : "?";
-    cli_put_names(&b, names, run->node_count, 8);
-    if (run->node_count == 1)
-        error_hint(err, "there is only node 0, %s", b.data);
-    else
-        error_hint(err, "there are nodes 0 to %u: %s", run->node_count - 1, b.data);
-    buf_free(&b);
+    cli_hint_nodes(err, names, run->node_count);
     return -1;
 }
 

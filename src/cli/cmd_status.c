@@ -352,7 +352,7 @@ static void put_json(const struct view *v, const struct cli_points *points, cons
         cli_points_json(journal_state(v->j), points, b);
     }
     status_rules_json(run, b);
-    status_ports(v->c, v->j, run, true, b);
+    status_ports(v->j, run, true, b);
     buf_puts(b, "}\n");
 }
 
@@ -380,7 +380,7 @@ static void put_text(const struct view *v, const struct cli_points *points, cons
         buf_printf(b, "  no controller: that command continues the run, or rhrun attach %s in the background\n",
                    run->id);
     status_cluster(v->c, journal_job(v->j), b);
-    status_ports(v->c, v->j, run, false, b);
+    status_ports(v->j, run, false, b);
     status_rules(run, b);
     put_steps(v, b);
     if (points->count) {

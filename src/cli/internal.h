@@ -267,6 +267,8 @@ void out_destroy(struct out *o); /* call out_finish first; takes NULL */
 
 /* names.c: "n3, n5-n28 and 4 more": at most `most` names or ranges */
 void cli_put_names(struct buf *b, const char *const *names, size_t count, size_t most);
+/* After an error about a node that does not exist: which nodes exist, at least one. */
+void cli_hint_nodes(struct error *err, const char *const *names, uint32_t count);
 void cli_put_numbers(struct buf *b, const uint32_t *numbers, size_t count); /* "0-28,30-31"; they ascend */
 
 /* faults.c: unreachable nodes, by cause, the cause with the most nodes first */
@@ -420,10 +422,8 @@ struct canvas;
 void plain_port(struct buf *b, const struct run_port *p);
 /* On at most `lines` lines of the live view; returns how many. v NULL: draws none. */
 unsigned live_ports(struct canvas *v, const struct run *r, unsigned lines);
-/* For a run with a controller: lines, or a member of an object after a comma. */
-void status_ports(struct cli *c, const struct journal *j, const struct state_run *run, bool json, struct buf *b);
-/* Lines for the ports that are new since the last call. last: belongs to the caller, who frees it. */
-void attach_ports(const struct journal *j, const struct state_run *run, struct buf *last, struct buf *ret_lines);
+/* For a run with a controller: lines that begin with two blanks, or a member of an object after a comma. */
+void status_ports(const struct journal *j, const struct state_run *run, bool json, struct buf *b);
 
 /* By options and descriptors: a live view needs a terminal in the foreground; stdout goes there too, or to a file. */
 bool cli_has_view(const struct cli *c);

@@ -28,15 +28,10 @@ static int find_node(const struct cli *c, const struct roster *roster, uint32_t 
         names[i] = roster_name(roster, i);
     const char *near = str_nearest(word, names);
     error_set(err, ERROR_USAGE, "the job has no node \"%s\"", word);
-    struct buf b = {0};
-    cli_put_names(&b, names, count, 8);
     if (near)
         error_hint(err, "did you mean %s?", near);
-    else if (count == 1)
-        error_hint(err, "there is node 0: %s", b.data);
     else
-        error_hint(err, "there are nodes 0 to %u: %s", count - 1, b.data);
-    buf_free(&b);
+        cli_hint_nodes(err, names, count);
     return -1;
 }
 

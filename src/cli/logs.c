@@ -62,7 +62,7 @@ struct follower {
     struct stream *current;           /* the stream whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of started steps, for suggestions */
     size_t name_count;
-    struct buf ports; /* already printed */
+    struct buf ports; /* lines of `status`, already printed */
     uint8_t chunk[CHUNK];
 };
 
@@ -258,15 +258,21 @@ static void tell(struct follower *f, const struct event *e)
     buf_free(&b);
 }
 
+/* The forwarded ports whose lines `status` did not have at the last look. */
 static void tell_ports(struct follower *f, const struct state_run *run)
 {
-    struct buf lines = {0};
-    attach_ports(f->j, run, &f->ports, &lines);
-    for (char *line = lines.data, *end; line && *line; line = end + 1) {
-        end = strchr(line, '\n');
-        say(f, "%.*s", (int)(end - line), line);
+    struct buf now = {0};
+    status_ports(f->j, run, false, &now);
+    for (const char *line = now.data, *end; line && *line; line = end) {
+        end = strchr(line, '\n') + 1;
+        CLEANUP(cleanup_free) char *whole = xasprintf("%.*s", (int)(end - line), line);
+        if (!f->ports.data || !strstr(f->ports.data, whole))
+            say(f, "%.*s", (int)(end - line) - 3, line + 2);
     }
-    buf_free(&lines);
+    if (now.len) {
+        buf_free(&f->ports);
+        f->ports = now;
+    }
 }
 
 static void take_restart(struct follower *f, const char *what, const char *reason)

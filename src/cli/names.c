@@ -42,6 +42,17 @@ void cli_put_names(struct buf *b, const char *const *names, size_t count, size_t
     }
 }
 
+void cli_hint_nodes(struct error *err, const char *const *names, uint32_t count)
+{
+    struct buf b = {0};
+    cli_put_names(&b, names, count, 8);
+    if (count == 1)
+        error_hint(err, "there is only node 0, %s", b.data);
+    else
+        error_hint(err, "there are nodes 0 to %u: %s", count - 1, b.data);
+    buf_free(&b);
+}
+
 void cli_put_numbers(struct buf *b, const uint32_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count;) {
